@@ -398,6 +398,51 @@ def loader(torch: Any) -> float:
     return total
 
 
+@_program
+def segmentation(torch: Any) -> float:
+    """A U-Net that names the class of each pixel, for images of three sizes."""
+    nn = torch.nn
+
+    def block(inside: int, outside: int) -> Any:
+        return nn.Sequential(
+            nn.Conv2d(inside, outside, 3, padding=1),
+            nn.GroupNorm(4, outside),
+            nn.SiLU(),
+            nn.Conv2d(outside, outside, 3, padding=1),
+            nn.ReLU(),
+        )
+
+    class UNet(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.down = nn.ModuleList([block(3, 16), block(16, 32), block(32, 64)])
+            self.rise = nn.ModuleList([nn.ConvTranspose2d(64, 32, 2, 2), nn.ConvTranspose2d(32, 16, 2, 2)])
+            self.up = nn.ModuleList([block(64, 32), block(32, 16)])
+            self.head = nn.Conv2d(16, 5, 1)
+
+        def forward(self, x: Any) -> Any:
+            kept = []
+            for i, down in enumerate(self.down):
+                x = down(nn.functional.max_pool2d(x, 2) if i else x)
+                kept.append(x)
+            for i, (rise, up) in enumerate(zip(self.rise, self.up)):
+                x = up(torch.cat([rise(x), kept[1 - i]], 1))
+            return self.head(x)
+
+    net = UNet()
+    opt = torch.optim.AdamW(net.parameters(), 1e-3)
+    total = 0.0
+    for k in range(30):
+        size = (32, 48, 64)[k % 3]
+        x, y = torch.randn(2, 3, size, size), torch.randint(0, 5, (2, size, size))
+        opt.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), y)
+        loss.backward()
+        opt.step()
+        total += loss.item()
+    return total
+
+
 def _wide(fn: Callable[[Any], float]) -> Callable[[Any], float]:
     WIDE[fn.__name__] = fn
     return fn

@@ -126,7 +126,7 @@ SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
 # The order inside of a package: a file or folder imports from its own wing (without cycles) or from wings before it.
 WINGS: Mapping[str, tuple[str, ...]] = {
     "_core": ("state", "events", "errors", "jax", "arrays", "files", "host", "random"),
-    "_engine": ("surface", "run", "memory", "graph", "modes", "entry", "tensor", "passes"),
+    "_engine": ("surface", "run", "memory", "graph", "modes", "overrides", "entry", "tensor", "passes"),
     # `compile` alone stands for the files beside its three wings.
     "_bridge": ("compile.watch", "compile.trace", "compile.program", "compile", "jax_side", "basis", "vmap"),
 }
@@ -142,7 +142,7 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.memory.shared_values": frozenset(),
     "_engine.run.steps": frozenset({"_core.host.choice"}),
     "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.steps"}),
-    "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart"}),
+    "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart", "_engine.run.steps"}),
     "_engine.run.any_size": frozenset({"_core", "_engine.run.steps"}),
     "_engine.run.templates": frozenset({"_core", "_engine.run.any_size", "_engine.run.steps"}),
     "_engine.run.trace": frozenset(

@@ -38,14 +38,15 @@ from ._core.jax.caches import (
     clear_caches as clear_caches,
     set_cache_limits as set_cache_limits,
 )
-from ._engine.entry import bind as _bind, overrides as _overrides
-from ._engine.entry.overrides import (
+from ._engine.entry import bind as _bind
+from ._engine.memory.tensor import Tensor as Tensor
+from ._engine.overrides import asking as _asking, looking as _looking
+from ._engine.overrides.asking import (
     DisableTorchFunction as DisableTorchFunction,
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
 )
-from ._engine.memory.tensor import Tensor as Tensor
 from ._engine.tensor import attributes as _attributes, copying as _copying, subclass as _subclass
-from ._engine.tensor.attributes import UntypedStorage as UntypedStorage, layout as layout
+from ._engine.tensor.attributes import UntypedStorage as StorageBase, UntypedStorage as UntypedStorage, layout as layout
 from ._functions import (
     complex_views as _complex_views,
     constructors as _constructors,
@@ -126,16 +127,11 @@ def _install_methods() -> None:
     _attributes.install()
     _copying.install()
     _subclass.install()
-    _overrides.install()
-    functions, given = _bind.NAMESPACES[""], set()
+    _asking.install()
     for name, fn in {**_bind.METHODS, **_bind.OPERATORS}.items():
-        # torch.add and Tensor.add are two things to override.
-        shared = functions.get(name) is fn or fn in given
-        given.add(fn)
-        fn = _overrides.renamed(_overrides.twin(fn), name) if shared else fn
-        setattr(Tensor, name, _overrides.as_method(fn, name))
-    Tensor.__getitem__ = _overrides.own(_indexing.getitem, "__getitem__")
-    Tensor.__setitem__ = _overrides.own(_indexing.setitem, "__setitem__")
+        setattr(Tensor, name, _bind.on_tensor(fn, name))
+    Tensor.__getitem__ = _bind.on_tensor(_indexing.getitem, "__getitem__")
+    Tensor.__setitem__ = _bind.on_tensor(_indexing.setitem, "__setitem__")
     Tensor.__new__ = staticmethod(_constructors.new_tensor_object)
     Tensor.as_subclass = _constructors.as_subclass
     Tensor.backward = _backward
@@ -145,12 +141,12 @@ def _install_methods() -> None:
         "H": _shape.hermitian,
         "mH": _shape.matrix_hermitian,
     }.items():
-        setattr(Tensor, name, _attributes.Attribute.of(name, property(_overrides.own(getter))))
+        setattr(Tensor, name, _attributes.Attribute.of(name, property(_looking.own(getter))))
     for name, getter, setter in (
         ("real", _complex_views.real, _indexing.set_real),
         ("imag", _complex_views.imag, _indexing.set_imag),
     ):
-        setattr(Tensor, name, _attributes.Attribute.of(name, property(_overrides.own(getter), setter)))
+        setattr(Tensor, name, _attributes.Attribute.of(name, property(_looking.own(getter), setter)))
 
 
 def _backward(self, gradient=None, retain_graph=None, create_graph=False, inputs=None):

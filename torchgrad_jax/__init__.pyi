@@ -119,9 +119,9 @@ from ._core.errors.messages import UnsupportedLayoutError as UnsupportedLayoutEr
 from ._core.jax.caches import cache_info as cache_info
 from ._core.jax.caches import clear_caches as clear_caches
 from ._core.jax.caches import set_cache_limits as set_cache_limits
-from ._engine.entry.overrides import DisableTorchFunction as DisableTorchFunction
-from ._engine.entry.overrides import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ._engine.memory.tensor import Tensor as Tensor
+from ._engine.overrides.asking import DisableTorchFunction as DisableTorchFunction
+from ._engine.overrides.asking import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 from ._engine.tensor.attributes import layout as layout
 from ._functions.random import Generator as Generator
 from ._settings import compiled_with_cxx11_abi as compiled_with_cxx11_abi

@@ -21,8 +21,8 @@ from typing import Any
 
 from ._core.errors import warn
 from ._core.state import FUNCTION_MODE, MODES
-from ._engine.entry import overrides as _engine
 from ._engine.memory.tensor import Tensor
+from ._engine.overrides import asking as _asking, looking as _looking
 
 __all__ = [
     "enable_reentrant_dispatch", "get_ignored_functions", "get_overridable_functions", "get_testing_overrides",
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def _asks(value: Any) -> bool:
-    return _engine.overrides(type(value)) and not MODES.functions_disabled
+    return _asking.overrides(type(value)) and not MODES.functions_disabled
 
 
 def has_torch_function(relevant_args: Sequence[Any], /) -> bool:
@@ -61,9 +61,9 @@ def has_torch_function_unary(obj: Any, /) -> bool:
 
 def has_torch_function_variadic(*args: Any) -> bool:
     """`has_torch_function` with the arguments one by one."""
-    if MODES.skip_function and _engine.skipping():
+    if MODES.skip_function and _looking.skipping():
         return False
-    return _engine.modes_active() or any(_asks(a) for a in args)
+    return _asking.modes_active() or any(_asks(a) for a in args)
 
 
 def handle_torch_function(
@@ -83,17 +83,17 @@ def handle_torch_function(
     Raises:
         TypeError: nobody answers.
     """
-    found = _engine.overloaded(relevant_args, tensors=True)
+    found = _asking.overloaded(relevant_args, tensors=True)
     kinds = tuple(type(a) for a in found)
     where = ""
-    if _engine.modes_active():
-        with _engine.innermost() as mode:
+    if _asking.modes_active():
+        with _asking.innermost() as mode:
             result = mode.__torch_function__(public_api, kinds, args, kwargs)
         if result is not NotImplemented:
             return result
         where = f" nor in mode {mode}"
     for a in found:
-        result = _engine.ask(a, public_api, kinds, args, kwargs)
+        result = _asking.ask(a, public_api, kinds, args, kwargs)
         if result is not NotImplemented:
             return result
     name = f"{public_api.__module__}.{public_api.__name__}"
@@ -138,7 +138,7 @@ def redispatch_function(func: Any, types: Any, args: Any, kwargs: Any) -> Any:
         args: its arguments.
         kwargs: its keyword arguments, or None.
     """
-    return _engine.skip_one(func, args, kwargs or {})
+    return _looking.skip_one(func, args, kwargs or {})
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def enable_reentrant_dispatch() -> Iterator[None]:
 def _get_overloaded_args(relevant_args: Iterable[Any], get_type_fn: Callable[[Any], type] | None = None) -> list[Any]:
     if get_type_fn not in (None, type):
         raise NotImplementedError("_get_overloaded_args(): get_type_fn is not supported")
-    return _engine.overloaded(relevant_args, tensors=True)
+    return _asking.overloaded(relevant_args, tensors=True)
 
 
 # --- modes ----------------------------------------------------------------------------------------
@@ -181,7 +181,7 @@ class TorchFunctionMode:
         raise NotImplementedError
 
     def __enter__(self) -> Any:
-        _engine.activate()
+        _looking.activate()
         MODES.own |= {"function_modes": (*MODES.function_modes, self), "bits": MODES.bits | FUNCTION_MODE}
         return self
 
@@ -206,18 +206,18 @@ class BaseTorchFunctionMode(TorchFunctionMode):
 
 
 def _push_mode(mode: Any) -> None:
-    _engine.set_modes((*MODES.function_modes, mode))
+    _looking.set_modes((*MODES.function_modes, mode))
 
 
 def _pop_mode() -> Any:
     if not MODES.function_modes:
         raise RuntimeError("there is no mode to pop: the stack of function modes is empty")
     *rest, mode = MODES.function_modes
-    _engine.set_modes(tuple(rest))
+    _looking.set_modes(tuple(rest))
     return mode
 
 
-_pop_mode_temporarily = _engine.innermost
+_pop_mode_temporarily = _asking.innermost
 
 
 def _get_current_function_mode() -> Any:
@@ -259,7 +259,7 @@ def is_tensor_method_or_property(func: Any) -> bool:
         >>> is_tensor_method_or_property(torch.Tensor.add), is_tensor_method_or_property(torch.add)
         (True, False)
     """
-    name = _engine.name_of(func) or ""
+    name = _asking.name_of(func) or ""
     return name.startswith("torch.Tensor.") and not name.endswith((".__set__", ".__delete__"))
 
 
@@ -278,20 +278,20 @@ def resolve_name(f: Any) -> str | None:
         >>> resolve_name(torch.Tensor.shape.__get__)
         'torch.Tensor.shape.__get__'
     """
-    name = _engine.name_of(f)
+    name = _asking.name_of(f)
     return None if name is None or _UNNAMED.match(name) else name
 
 
 def get_default_nowrap_functions() -> set[Any]:
     """Functions whose results `Tensor.__torch_function__` does not convert to the subclass."""
-    return _engine.unconverted()
+    return _asking.unconverted()
 
 
 def get_ignored_functions() -> set[Any]:
     """Public functions that `__torch_function__` of a class cannot override."""
-    methods = {getattr(Tensor, n) for n in _engine.IGNORED if hasattr(Tensor, n)}
-    unbound = _engine.FREE | _engine.FACTORIES
-    return methods | {fn for _, fn in _engine.public_functions() if fn.__name__ in unbound}
+    methods = {getattr(Tensor, n) for n in _looking.IGNORED if hasattr(Tensor, n)}
+    unbound = _looking.FREE | _looking.FACTORIES
+    return methods | {fn for _, fn in _asking.public_functions() if fn.__name__ in unbound}
 
 
 def get_overridable_functions() -> dict[Any, list[Any]]:
@@ -306,7 +306,7 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
 
     found: dict[Any, list[Any]] = defaultdict(list)
     ignored = get_ignored_functions()
-    for space, fn in _engine.public_functions():
+    for space, fn in _asking.public_functions():
         if fn not in ignored:
             holder = functools.reduce(getattr, space.split("."), torch) if space else torch
             if fn not in found[holder]:

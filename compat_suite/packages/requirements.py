@@ -93,6 +93,11 @@ VERSIONS = {
     "torchquad": "0.6.0",
     "torchsde": "0.2.6",
     "torchsummary": "1.5.1",
+    "torchaudio": "2.11.0",
+    "torchrl": "0.14.1",
+    "torchtune": "0.6.1",
+    "trl": "1.16.0",
+    "ultralytics": "8.4.190",
     "torchvision": "0.29.2",
     "transformers": "5.23.0",
     "vector-quantize-pytorch": "1.32.0",
@@ -104,6 +109,10 @@ _GP = "linear-operator jaxtyping wadler-lindig scikit-learn joblib threadpoolctl
 _HUB = (
     "huggingface_hub httpx httpx2 httpcore httpcore2 h11 anyio idna certifi truststore filelock fsspec tqdm pyyaml "
     "packaging typer typing_extensions rich click shellingham regex hf-xet"
+)
+_ARROW = (
+    "datasets pyarrow pandas dill multiprocess xxhash python-dateutil six pytz tzdata requests urllib3 charset-normalizer "
+    "aiohttp aiosignal attrs frozenlist multidict yarl propcache aiohappyeyeballs"
 )
 _METRICS = "lightning-utilities"
 _PLOTS = "matplotlib contourpy cycler kiwisolver pyparsing python-dateutil six fonttools pillow tqdm"
@@ -188,13 +197,26 @@ REQUIREMENTS = {
         "aiohttp aiosignal attrs frozenlist multidict yarl propcache aiohappyeyeballs xxhash tqdm requests urllib3 "
         "charset-normalizer idna certifi fsspec jinja2 markupsafe pyparsing psutil",
     ),
+    "torchaudio": need("torchaudio"),
+    "torchrl": need("torchrl tensordict", "gymnasium farama-notifications cloudpickle pyvers orjson importlib_metadata"),
+    "torchtune": need(
+        "torchtune",
+        f"torchao omegaconf antlr4-python3-runtime sentencepiece tiktoken blobfile lxml pycryptodomex kagglesdk regex "
+        f"safetensors tokenizers pillow {_HUB} {_ARROW}",
+    ),
+    "trl": need("trl", f"transformers accelerate tokenizers safetensors psutil peft jinja2 markupsafe {_HUB} {_ARROW}"),
+    "ultralytics": need(
+        "ultralytics torchvision",
+        f"opencv-python-headless requests urllib3 charset-normalizer psutil polars polars-runtime-32 ultralytics-thop "
+        f"py-cpuinfo pyyaml scipy {_PLOTS}",
+    ),
     "torchquad": need("torchquad", "autoray loguru tqdm scipy"),
     "zuko": need("zuko"),
 }
 """By program. Named in full, since a resolver would install another torch beside the one to compare with."""
 
 
-APART = frozenset({"torchvision"})
+APART = frozenset({"torchaudio", "torchvision"})
 """Packages that others import where they find them, and that torch cannot load if built for another torch."""
 
 

@@ -3,6 +3,8 @@
 import ctypes
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
@@ -111,6 +113,32 @@ def patterns_of_file_names(m):
     return m.hub.HASH_REGEX.search("net-0a1b2c.pth").group(1)
 
 
+@PROGRAMS
+def tensors_on_files(m):
+    """What is written to a tensor on a file gets there if they share memory, and what is written to the file into it."""
+    seen = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/numbers"
+        x = m.from_file(path, shared=True, size=4, dtype=m.int32)
+        x.fill_(3)
+        again = m.from_file(path, True, 4, dtype=m.int32)
+        again[1:3].mul_(5)
+        seen.append(("seen by both", (x.tolist(), again.tolist())))
+        seen.append(("the file", list(Path(path).read_bytes())))
+        own = m.from_file(path, size=2, dtype=m.int32)
+        own.zero_()
+        seen.append(("of its own", (own.tolist(), list(Path(path).read_bytes()[:4]))))
+        storage = m.UntypedStorage.from_file(path, shared=True, nbytes=8)
+        storage[0] = 77
+        seen.append(("bytes", (x.tolist(), storage.filename == path, storage.nbytes(), own.untyped_storage().filename)))
+        seen.append(("longer", (m.from_file(path, shared=True, size=6, dtype=m.int32)[1:].tolist(), Path(path).stat().st_size)))
+        seen.append(("nothing", m.from_file(path, dtype=m.int32)))
+        seen.append(("too short", str(attempt(lambda: m.from_file(path, size=7, dtype=m.int32))).replace(folder, "")))
+        seen.append(("missing", str(attempt(lambda: m.from_file(path + "x", size=7))).replace(folder, "")))
+        seen.append(("a leaf", m.from_file(path, size=2, dtype=m.float32, requires_grad=True).requires_grad))
+    return seen
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_as_torch(program, same):
     if program is without_a_gpu and tg.cuda.is_available():
@@ -125,10 +153,8 @@ def test_storages_from_files(tmp_path):
     assert storage.tolist() == list(range(8))
     part = storage[4:8]
     assert tg.asarray(part, dtype=tg.uint8).view(tg.int16).tolist() == [0x0504, 0x0706]
-    with pytest.raises(RuntimeError, match="has 12 bytes, not 13"):
+    with pytest.raises(RuntimeError, match="size <12> is smaller than the required mapping size <13>"):
         tg.UntypedStorage.from_file(str(path), False, 13)
-    with pytest.raises(NotImplementedError, match="shared=True"):
-        tg.UntypedStorage.from_file(str(path), True, 8)
     with pytest.raises(NotImplementedError, match="slice of a storage"):
         tg.ones(3).untyped_storage()[:2]
 
@@ -170,3 +196,38 @@ alias.remove()
 assert torchgrad_jax.__name__ == "torchgrad_jax"
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_vmap_tells_containers_that_keep_account_of_dimensions():
+    from torchgrad_jax._functorch.vmap import _add_batch_dim, _maybe_remove_batch_dim
+    from torchgrad_jax.utils._pytree import register_pytree_node
+
+    class Batch:
+        def __init__(self, x, size):
+            self.x, self.size = x, list(size)
+
+        def dim(self):
+            return len(self.size)
+
+        def _add_batch_dim(self, *, in_dim, vmap_level):
+            size = [n for d, n in enumerate(self.size) if d != in_dim]
+            return Batch(_add_batch_dim(self.x, in_dim, vmap_level), size)
+
+        def _maybe_remove_batch_dim(self, name, vmap_level, batch_size, out_dim):
+            size = [*self.size[:out_dim], batch_size, *self.size[out_dim:]]
+            return Batch(_maybe_remove_batch_dim(name, self.x, vmap_level, batch_size, out_dim), size)
+
+    register_pytree_node(Batch, lambda b: ([b.x], tuple(b.size)), lambda parts, size: Batch(parts[0], size))
+    seen = []
+
+    def doubled(batch, y):
+        seen.append((list(batch.x.shape), batch.size))
+        return {"batch": Batch(batch.x * y, batch.size), "sum": batch.x.sum()}
+
+    x = tg.arange(24.0).reshape(2, 3, 4)
+    out = tg.vmap(doubled, (-1, 0), {"batch": 1, "sum": 0})(Batch(x, (2, 3)), tg.arange(3.0))
+    assert seen == [([2, 4], [2])]
+    assert out["batch"].size == [2, 3]
+    assert out["batch"].x.tolist() == (x * tg.arange(3.0)[:, None]).tolist()
+    assert out["sum"].tolist() == x.sum((0, 2)).tolist()
+    assert tg.vmap(lambda y, b: y * b.x.sum(), (0, None))(tg.ones(2), Batch(x, (2, 3))).tolist() == [276.0, 276.0]

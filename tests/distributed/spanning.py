@@ -429,3 +429,51 @@ def gradients_of_parts(m, d):
     found += [parted(leaf(rows), given) for given in (None, [rows])]
     found.append(type(complaint(lambda: parted(leaf(all_of_it), [rows]))).__name__)
     return found
+
+
+def unequal_parts(m, d):
+    """Tensors that the processes do not divide: what each has of them, reads and writes, and of views of them."""
+    meshes, tensors, *_ = parts(m)
+    mesh, rank, rows = meshes.init_device_mesh("cpu", (2,)), d.get_rank(), [tensors.Shard(0)]
+
+    def made(placement=rows, leaf=False):
+        return tensors.distribute_tensor(m.arange(35.0).reshape(5, 7), mesh, placement).requires_grad_(leaf)
+
+    def seen(t):
+        return str(tuple(t.placements)), list(t.shape), t.to_local().detach(), whole(t).detach()
+
+    found = [seen(made(p)) for p in (rows, [tensors.Shard(1)])]
+    found += [seen(made().redistribute(placements=[p])) for p in (tensors.Shard(1), tensors.Replicate())]
+    x = made()
+    found += [seen(v) for v in (x.t(), x[:, 2], x[1:3], x.unsqueeze(0), x.narrow(1, 2, 3), x.view(5, 1, 7))]
+    found += [seen(t) for t in (copy.deepcopy(x), m.nn.Parameter(x), m.zeros_like(x), m.full_like(x, 2.0))]
+    part = x.to_local()
+    part.fill_(rank + 1)
+    x.add_(1)
+    part[0] = 7
+    found += [seen(x), part]
+    for size in (1, 2, 3):
+        found += [seen(f(size, 2, device_mesh=mesh, placements=rows)) for f in (tensors.zeros, tensors.ones)]
+    own = m.ones(3 - rank, 2).requires_grad_()
+    joined = tensors.DTensor.from_local(own, mesh, rows, shape=m.Size((5, 2)), stride=(2, 1))
+    joined.to_local().mul(rank + 2).sum().backward()
+    leaf, other = made(leaf=True), made([tensors.Replicate()], leaf=True)
+    (leaf.to_local() * (rank + 1)).sum().backward()
+    (other.redistribute(placements=rows).to_local() * (rank + 1)).sum().backward()
+    return found, seen(joined), own.grad, seen(leaf.grad), whole(other.grad)
+
+
+def parameters_in_unequal_parts(m, d):
+    """What a step of FSDP makes of parameters that the processes do not divide: each has the part that torch's has."""
+    meshes, tensors, fsdp, *_ = parts(m)
+    mesh, model = meshes.init_device_mesh("cpu", (d.get_world_size(),)), odd_network(m)
+    for layer in (model[1], model):
+        fsdp.fully_shard(layer, mesh=mesh)
+    optimizer = m.optim.Adam(model.parameters(), lr=0.01)
+    model(m.arange(15).reshape(3, 5) % 13).square().sum().backward()
+    norm = m.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    state = [s["exp_avg"] for s in optimizer.state_dict()["state"].values()]
+    kept = [*model.parameters(), *[p.grad for p in model.parameters()], *state]
+    kinds = [isinstance(t, tensors.DTensor) for t in (norm, *kept)]
+    return kinds, whole(norm), [t.to_local().detach() for t in kept]

@@ -68,6 +68,16 @@ def parameters_that_differ(m, d):
     return spanning.parameters_that_differ(m, d)
 
 
+@together
+def unequal_parts(m, d):
+    return spanning.unequal_parts(m, d)
+
+
+@together
+def parameters_in_unequal_parts(m, d):
+    return spanning.parameters_in_unequal_parts(m, d)
+
+
 def test_a_module_is_not_sharded_in_each_process_alone(monkeypatch):
     class Two:
         def size(self):

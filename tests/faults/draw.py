@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-from .listed import PACKAGE, Fault, functions
+from .listed import PACKAGE, Fault, functions, is_python
 
 NOT_DRAWN = ("_codegen", "_names", "testing")
 """Parts that write files of the package, or that belong to the tests."""
@@ -66,7 +66,7 @@ def faults_of(path: Path, package: Path = PACKAGE) -> list[tuple[str, Fault]]:
         wrong = line[:start] + text + line[end:]
         function = around.get(number, "")
         same = seen[function, line.strip()]
-        if wrong != line and _is_python(lines, number, wrong):
+        if wrong != line and is_python("\n".join([*lines[: number - 1], wrong, *lines[number:]])):
             place = str(path.relative_to(package))
             out.append((kind, Fault(place, function, line.strip(), wrong.strip(), same.index(number) + 1)))
     return out
@@ -79,14 +79,6 @@ def _function_of_line(tree: ast.AST) -> dict[int, str]:
         if isinstance(node, ast.stmt):
             out.update(dict.fromkeys(range(node.lineno, (node.end_lineno or node.lineno) + 1), name))
     return out
-
-
-def _is_python(lines: list[str], number: int, wrong: str) -> bool:
-    try:
-        compile("\n".join([*lines[: number - 1], wrong, *lines[number:]]), "fault", "exec", dont_inherit=True)
-    except SyntaxError:
-        return False
-    return True
 
 
 def _edits(tree: ast.AST, lines: list[str]) -> Iterator[tuple[str, int, int, int, str]]:

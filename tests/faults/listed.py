@@ -1,19 +1,22 @@
 """The list of planted faults: small mistakes in the package, each of which some test should find.
 
-A fault in `planted.txt` is a line of a function, and the line that stands there instead:
+A fault is a line of a function, and the line that stands there instead. `planted.txt` has those that were drawn at
+random. `chosen.txt` has those that were chosen by hand: above each group a comment says what users would lose.
 
-    _engine/graph/edges.py :: Edges.order
+    # The order of the pass: hooks would run in another order.
+    _engine/graph/edges.py :: Edges.order #2 = found
     -     if a.number > b.number:
     +     if a.number >= b.number:
 
-A word after the function says what became of it: ``= found`` that tests failed. A third number names the line where a
-function has several that read the same: ``:: Edges.order #2``.
+``#2`` names the second line, where a function has several that read the same. ``= found`` says that tests failed.
 """
 
 from __future__ import annotations
 
 import ast
 import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,6 +24,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "torchgrad_jax"
 LISTS = (Path(__file__).with_name("planted.txt"), Path(__file__).with_name("chosen.txt"))
 """Faults that were drawn at random, and those that were chosen by hand."""
+FOUND = " = found"
 
 
 @dataclass(frozen=True)
@@ -84,19 +88,22 @@ def span(source: str, function: str) -> tuple[int, int]:
 
 def read(path: Path) -> list[Fault]:
     """The faults of a list."""
-    out: list[Fault] = []
-    head, line = "", ""
-    for text in path.read_text().splitlines() if path.exists() else ():
+    return [fault for _, fault in _entries(path.read_text().splitlines() if path.exists() else [])]
+
+
+def _entries(lines: list[str]) -> Iterator[tuple[int, Fault]]:
+    """The number of the line that names the function, and the fault."""
+    at, line = 0, ""
+    for i, text in enumerate(lines):
         if text.startswith("- "):
             line = text[2:]
         elif text.startswith("+ "):
-            place, _, state = head.partition(" = ")
+            place, _, state = lines[at].partition(" = ")
             file, _, function = place.partition(" ::")
             function, _, nth = function.partition("#")
-            out.append(Fault(file.strip(), function.strip(), line, text[2:], int(nth or 1), state == "found"))
+            yield at, Fault(file.strip(), function.strip(), line, text[2:], int(nth or 1), state == "found")
         elif text and not text.startswith("#"):
-            head = text
-    return out
+            at = i
 
 
 def write(path: Path, faults: list[Fault]) -> None:
@@ -104,12 +111,36 @@ def write(path: Path, faults: list[Fault]) -> None:
     parts = []
     for fault in sorted(faults, key=lambda f: (f.path, f.function, f.line, f.nth)):
         nth = f" #{fault.nth}" if fault.nth > 1 else ""
-        found = " = found" if fault.found else ""
+        found = FOUND if fault.found else ""
         parts.append(f"{fault.path} :: {fault.function}{nth}{found}\n- {fault.line}\n+ {fault.wrong}\n")
     path.write_text("\n".join(parts))
 
 
-def mark(found: set[str]) -> None:
-    """Note in the lists which faults were found."""
-    for path in LISTS:
-        write(path, [replace(f, found=f.found or f.name in found) for f in read(path)])
+def mark(found: set[str], lists: Iterable[Path] = LISTS) -> None:
+    """Note in the lists which faults were found; their order and their comments stay."""
+    for path in lists:
+        lines = path.read_text().splitlines()
+        for at, fault in list(_entries(lines)):
+            if fault.name in found and not fault.found:
+                lines[at] += FOUND
+        path.write_text("\n".join(lines) + "\n")
+
+
+def complaints(faults: Sequence[Fault], package: Path = PACKAGE) -> list[str]:
+    """What is wrong with faults: a line is not there any more, is no Python with the fault in it, or comes twice."""
+    out = []
+    for fault, n in Counter(replace(f, found=False) for f in faults).items():
+        wrong = fault.planted((package / fault.path).read_text()) if (package / fault.path).exists() else None
+        why = "is not there" if wrong is None else "is no Python" if not is_python(wrong) else "comes twice" * (n > 1)
+        if why:
+            out.append(f"{why}: {fault.path} :: {fault.function}\n- {fault.line}\n+ {fault.wrong}")
+    return out
+
+
+def is_python(source: str) -> bool:
+    """Whether a source can be compiled."""
+    try:
+        compile(source, "fault", "exec", dont_inherit=True)
+    except SyntaxError:
+        return False
+    return True

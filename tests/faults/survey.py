@@ -1,12 +1,14 @@
 """Which tests run the lines where faults are planted.
 
-A copy of the tree says at each of these lines that it is reached; the tests run there once. What they reach is written
-into `build/faults/reached/`, a file for each process, a line for each test and fault.
+A copy of the tree says at each of these lines that it is reached; the tests run there once. Each process writes a line
+for each test and fault into a file of `build/faults/reaching/`. When all is over, `build/faults/reached.json` holds the
+tests that reach each fault. Tests that fail in the copy are left out: they would fail with any fault.
 """
 
 from __future__ import annotations
 
 import ast
+import json
 import os
 import shutil
 import subprocess
@@ -17,7 +19,7 @@ from pathlib import Path
 from .listed import PACKAGE, ROOT, Fault
 
 BUILD = ROOT / "build" / "faults"
-REACHED = BUILD / "reached"
+REACHING, REACHED = BUILD / "reaching", BUILD / "reached.json"
 
 _WATCH = """
 def _say_what_is_reached():
@@ -62,9 +64,10 @@ def environment(place: Path) -> dict[str, str]:
     }
 
 
-def command(*arguments: str) -> list[str]:
-    """How tests run for faults: against recorded answers, the long ones as well."""
-    return [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--oracle=recorded", *arguments]
+def command(*arguments: str, remembers: bool = False) -> list[str]:
+    """How tests run for faults: against recorded answers; with a note of those that failed, if one is wanted."""
+    remembering = [] if remembers else ["-p", "no:cacheprovider"]
+    return [sys.executable, "-m", "pytest", "-q", *remembering, "--oracle=recorded", *arguments]
 
 
 def survey(faults: list[Fault], jobs: int, tests: list[str]) -> None:
@@ -79,15 +82,27 @@ def survey(faults: list[Fault], jobs: int, tests: list[str]) -> None:
     first = place / "torchgrad_jax" / "__init__.py"
     lines = first.read_text().splitlines(keepends=True)
     at = _first_statement(ast.parse("".join(lines)))
-    first.write_text("".join([*lines[:at], _WATCH.format(folder=str(REACHED)), *lines[at:]]))
-    shutil.rmtree(REACHED, ignore_errors=True)
-    REACHED.mkdir(parents=True)
-    subprocess.run(
-        command("-n", str(jobs), "--dist=worksteal", "--long=no", *tests),
-        cwd=place,
-        env=environment(place),
-        check=False,
-    )
+    first.write_text("".join([*lines[:at], _WATCH.format(folder=str(REACHING)), *lines[at:]]))
+    failed = _run(place, jobs, tests)
+    found: dict[str, set[str]] = {fault.name: set() for fault in faults}
+    for path in REACHING.iterdir():
+        for line in path.read_text().splitlines():
+            name, _, test = line.partition(" ")
+            found[name].add(test)
+    known = tests_of() | {name: sorted(reaching - failed) for name, reaching in found.items()}
+    REACHED.write_text(json.dumps(known, indent=1))
+
+
+def _run(place: Path, jobs: int, tests: list[str]) -> set[str]:
+    """Run the tests in the copy; those that fail there."""
+    shutil.rmtree(REACHING, ignore_errors=True)
+    REACHING.mkdir(parents=True)
+    options = ["-n", str(jobs), "--dist=worksteal", "--long=no", "-o", "cache_dir=.cache_of_tests"]
+    done = subprocess.run([*command(*options, *tests, remembers=True)], cwd=place, env=environment(place), check=False)
+    if done.returncode not in (0, 1):
+        raise SystemExit("the survey did not come to its end; nothing of it is kept")
+    failed = place / ".cache_of_tests" / "v" / "cache" / "lastfailed"
+    return set(json.loads(failed.read_text())) if failed.exists() else set()
 
 
 def watched(source: str, faults: list[Fault]) -> str:
@@ -133,10 +148,5 @@ def _first_statement(tree: ast.Module) -> int:
 
 
 def tests_of() -> dict[str, list[str]]:
-    """The tests that reach each fault, by its name; an empty name stands for code that every import runs."""
-    found: dict[str, set[str]] = defaultdict(set)
-    for path in sorted(REACHED.iterdir()) if REACHED.exists() else ():
-        for line in path.read_text().splitlines():
-            name, _, test = line.partition(" ")
-            found[name].add(test)
-    return {name: sorted(tests) for name, tests in found.items()}
+    """The tests that reach each fault that was looked for; an empty name stands for code that every import runs."""
+    return json.loads(REACHED.read_text()) if REACHED.exists() else {}

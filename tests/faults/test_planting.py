@@ -3,7 +3,7 @@
 import pytest
 
 from .draw import faults_of
-from .listed import Fault, read, write
+from .listed import Fault, complaints, mark, read, write
 from .survey import watched
 
 SOURCE = '''\
@@ -56,3 +56,20 @@ def test_a_list_is_read_as_it_was_written(tmp_path):
     faults = [Fault("a.py", "f", "x = 1", "x = 2", nth=2, found=True), Fault("a.py", "", "y == 1", "y != 1", nth=3)]
     write(tmp_path / "list", faults)
     assert sorted(read(tmp_path / "list"), key=lambda f: f.nth) == faults
+
+
+def test_what_was_found_is_noted_beneath_the_comments(tmp_path):
+    text = "# Why.\nb.py :: g #2\n- x = 1\n+ x = 2\n\n# Other.\na.py :: f\n- y\n+ z\n"
+    (tmp_path / "list").write_text(text)
+    mark({read(tmp_path / "list")[0].name}, [tmp_path / "list"])
+    assert (tmp_path / "list").read_text() == text.replace("g #2", "g #2 = found")
+    assert [f.found for f in read(tmp_path / "list")] == [True, False]
+
+
+def test_complaints_say_which_faults_cannot_be_planted(tmp_path):
+    (tmp_path / "x.py").write_text(SOURCE)
+    right = Fault("x.py", "add", "return 1 if n < 0 else n", "return n")
+    gone = Fault("x.py", "add", "return 2", "return n")
+    broken = Fault("x.py", "Counter.add", "if n < 0:", "if n < 0")
+    said = complaints([right, gone, broken, right], tmp_path)
+    assert [text.partition(":")[0] for text in said] == ["comes twice", "is not there", "is no Python"]

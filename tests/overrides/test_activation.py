@@ -14,16 +14,16 @@ PROGRAMS = {
             __torch_function__ = tg._C._disabled_torch_function_impl
         Quiet([1.0]) + p
         tg.nn.Buffer(p)
-        assert not overrides.ACTIVE
+        assert not looking.ACTIVE
     """,
     "for-a-class": """
         before = [tg.sin, tg.Tensor.sin, tg.Tensor.size, tg.Tensor.shape, tg.Tensor.__add__, tg.zeros]
-        assert not overrides.ACTIVE
+        assert not looking.ACTIVE
         class Mine(tg.Tensor):
             pass
-        assert not overrides.ACTIVE
+        assert not looking.ACTIVE
         x = Mine([1.0])
-        assert overrides.ACTIVE
+        assert looking.ACTIVE
         assert before == [tg.sin, tg.Tensor.sin, tg.Tensor.size, tg.Tensor.shape, tg.Tensor.__add__, tg.zeros]
         assert type(x.sin()) is type(tg.sin(x)) is Mine and type(tg.ones(1).sin()) is tg.Tensor
     """,
@@ -35,7 +35,7 @@ PROGRAMS = {
                 return super().__torch_function__(func, types, args, kwargs)
         x = tg.ones(1)
         with Count():
-            assert overrides.ACTIVE
+            assert looking.ACTIVE
             x.shape, x.sin(), tg.sin(x)
         assert Count.seen == [tg.Tensor.shape.__get__, tg.Tensor.sin, tg.sin]
     """,
@@ -45,7 +45,7 @@ PROGRAMS = {
             def __torch_function__(cls, func, types, args=(), kwargs=None):
                 return func, len(args), kwargs
         assert tg.sum(Duck(), 0) == (tg.sum, 2, {})
-        assert overrides.ACTIVE
+        assert looking.ACTIVE
         assert tg.sum(Duck(), 0) == (tg.sum, 2, {})
     """,
     "first-duck-in-a-list": """
@@ -69,16 +69,59 @@ PROGRAMS = {
                 return func is tg.nn.functional.relu
         assert tg.nn.functional.relu(Duck()) is True
     """,
+    "first-duck-as-an-index": """
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return func is tg.Tensor.__getitem__
+        assert tg.ones(2)[Duck()] is True
+    """,
+    "first-duck-in-a-tuple-of-indices": """
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return func is tg.Tensor.__getitem__
+        assert tg.ones(2, 2)[0, Duck()] is True
+    """,
+    "first-duck-that-is-assigned": """
+        seen = []
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append((func, len(args)))
+        tg.ones(2)[0] = Duck()
+        assert seen == [(tg.Tensor.__setitem__, 3)]
+    """,
+    "first-duck-in-a-factory": """
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return func.__name__, sorted(kwargs)
+        assert tg.full((2,), fill_value=Duck()) == ("full", ["fill_value"])
+    """,
+    "refused-after-it-was-asked": """
+        class Duck:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                return tg.overrides.redispatch_function(func, types, args, kwargs)
+        for call in (lambda: tg.add(Duck(), 1), lambda: tg.ones(2)[Duck()], lambda: tg.nn.functional.relu(Duck())):
+            try:
+                call()
+            except (TypeError, IndexError) as error:
+                assert not isinstance(error, RecursionError)
+            else:
+                raise AssertionError("it was taken")
+    """,
     "signatures": """
         import inspect
         functions = [tg.Tensor.size, tg.nn.functional.softmax, tg.cat]
         before = [list(inspect.signature(f).parameters) for f in functions[:2]]
-        overrides.activate()
+        looking.activate()
         assert before == [list(inspect.signature(f).parameters) for f in functions[:2]]
-        assert overrides.activate() is None
+        assert looking.activate() is None
     """,
     "never-called-before": """
-        overrides.activate()
+        looking.activate()
         x = tg.ones(2, 2)
         assert tg.cos(x).tolist() == x.cos().tolist()
         assert (x @ x).tolist() == tg.matmul(x, other=x).tolist() == [[2.0, 2.0], [2.0, 2.0]]
@@ -92,6 +135,6 @@ PROGRAMS = {
 
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_fresh_process(program):
-    head = "import torchgrad_jax as tg\nfrom torchgrad_jax._engine.entry import overrides\n"
+    head = "import torchgrad_jax as tg\nfrom torchgrad_jax._engine.overrides import looking\n"
     run = subprocess.run([sys.executable, "-c", head + textwrap.dedent(program)], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr

@@ -11,14 +11,14 @@ from .._core.arrays.shapes import Size as Size
 from .._core.errors.absent import refusal as _refusal
 from .._core.errors.messages import LinAlgError as _LinAlgError, missing as _missing
 from .._core.state import MODES
-from .._engine.entry import overrides as _engine
-from .._engine.entry.overrides import (
+from .._engine.memory.tensor import Tensor
+from .._engine.overrides import asking as _asking
+from .._engine.overrides.asking import (
     DisableTorchFunction as DisableTorchFunction,
     DisableTorchFunctionSubclass as DisableTorchFunctionSubclass,
     disabled_torch_function_impl as _disabled_torch_function_impl,
-    skip_one as _skip_one,
 )
-from .._engine.memory.tensor import Tensor
+from .._engine.overrides.looking import set_modes as _set_modes, skip_one as _skip_one
 from .._engine.tensor.attributes import layout as layout
 from .._engine.tensor.dual import forward_grad as _forward_grad
 from .._engine.tensor.subclass import disabled_torch_dispatch_impl as _disabled_torch_dispatch_impl
@@ -77,9 +77,9 @@ class _LegacyVariableBase:
 class _TorchFunctionState(enum.Enum):
     """How far `__torch_function__` is turned off."""
 
-    ENABLED = _engine.ENABLED
-    SUBCLASSES_DISABLED = _engine.SUBCLASSES_DISABLED
-    ALL_DISABLED = _engine.ALL_DISABLED
+    ENABLED = _asking.ENABLED
+    SUBCLASSES_DISABLED = _asking.SUBCLASSES_DISABLED
+    ALL_DISABLED = _asking.ALL_DISABLED
 
 
 # --- modes ----------------------------------------------------------------------------------------
@@ -151,17 +151,17 @@ def _current_autograd_node() -> Any:
 
 def _is_torch_function_enabled() -> bool:
     """Whether `__torch_function__` of classes is called."""
-    return MODES.functions_disabled == _engine.ENABLED
+    return MODES.functions_disabled == _asking.ENABLED
 
 
 def _is_torch_function_all_disabled() -> bool:
     """Whether neither classes nor modes override anything."""
-    return MODES.functions_disabled == _engine.ALL_DISABLED
+    return MODES.functions_disabled == _asking.ALL_DISABLED
 
 
 def _is_torch_function_mode_enabled() -> bool:
     """Whether some mode sees the calls of this thread."""
-    return _engine.modes_active()
+    return _asking.modes_active()
 
 
 def _get_torch_function_state() -> _TorchFunctionState:
@@ -186,7 +186,7 @@ def _get_function_stack_at(level: int, /) -> Any:
 
 def _push_on_torch_function_stack(mode: Any, /) -> None:
     """Make a mode the innermost one."""
-    _engine.set_modes((*MODES.function_modes, mode))
+    _set_modes((*MODES.function_modes, mode))
 
 
 def _pop_torch_function_stack() -> Any:

@@ -53,8 +53,16 @@ def _refused(name: str) -> Callable[..., Any]:
     return refuse
 
 
-_add_batch_dim = _refused("_add_batch_dim")
-_remove_batch_dim = _refused("_remove_batch_dim")
+def _add_batch_dim(tensor: Any, in_dim: int, level: int) -> Any:
+    """The tensor itself: a container calls this for each of its tensors, over which `vmap` then maps."""
+    return tensor
+
+
+def _remove_batch_dim(tensor: Any, level: Any, batch_size: int, out_dim: int) -> Any:
+    """The tensor for all examples: a container calls this for each of its tensors; `vmap` gives them by id."""
+    return level[id(tensor)]
+
+
 _unwrap_batched = _refused("_unwrap_batched")
 _vmap_increment_nesting = _refused("_vmap_increment_nesting")
 _vmap_decrement_nesting = _refused("_vmap_decrement_nesting")

@@ -102,13 +102,15 @@ def _inputs(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
             f"vmap({name})(<inputs>): got no inputs. Maybe you forgot to add inputs, or you are trying to vmap over "
             "a function with no inputs. The latter is unsupported."
         )
-    flat, spec = tree.flatten(args)
+    flat, spec = tree.flatten(args, _knows_batches)
     dims = tree.broadcast(in_dims, spec)
     if dims is None:
         raise ValueError(
             f"vmap({name}, in_dims={in_dims}, ...)(<inputs>): in_dims is not compatible with the structure of "
             f"`inputs`. in_dims has structure {tree.flatten(in_dims)[1]!r} but inputs has structure {spec!r}."
         )
+    if any(map(_knows_batches, flat)):
+        flat, dims, spec = _opened(flat, dims, spec)
     sizes = []
     for i, (x, d) in enumerate(zip(flat, dims)):
         if d is None:
@@ -137,6 +139,41 @@ def _inputs(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
             f"{sizes} for the mapped dimension"
         )
     return flat, dims, spec, sizes[0]
+
+
+def _knows_batches(x: Any) -> bool:
+    """Whether something is a container that keeps its own account of dimensions, as tensordict's `batch_size`.
+
+    `vmap` tells it when one of them goes, by `_add_batch_dim`, and when it comes back, by `_maybe_remove_batch_dim`.
+    """
+    return hasattr(type(x), "_add_batch_dim") and not isinstance(x, Tensor)
+
+
+def _opened(flat: Sequence[Any], dims: Sequence[Any], spec: tree.Spec) -> tuple[list[Any], list[Any], tree.Spec]:
+    """The leaves of arguments, where some are such containers, with what they are mapped over, and their structure."""
+    parts, at = [], []
+    for x, d in zip(flat, dims):
+        if _knows_batches(x) and isinstance(d, int) and -x.dim() <= d < x.dim():
+            d %= x.dim()
+            x = x._add_batch_dim(in_dim=d, vmap_level=0)
+        inner = tree.flatten(x)[0]
+        parts.append(x)
+        at += [d if isinstance(t, Tensor) or not _knows_batches(x) else None for t in inner]
+    leaves, opened = tree.flatten(tree.unflatten(parts, spec))
+    return leaves, at, opened
+
+
+def _closed(func: Any, out: Any, outs: Sequence[Any], out_dims: Any, size: int) -> Any:
+    """The results for all examples, where some are such containers, from those of one example and their tensors."""
+    found = {id(t): whole for t, whole in zip(tree.flatten(out)[0], outs)}
+    flat, spec = tree.flatten(out, _knows_batches)
+    closed = [
+        x._maybe_remove_batch_dim(_name(func), vmap_level=found, batch_size=size, out_dim=d)
+        if _knows_batches(x)
+        else found[id(x)]
+        for x, d in zip(flat, _out_dims(func, out_dims, spec))
+    ]
+    return tree.unflatten(closed, spec)
 
 
 def _example(m: Meta, d: int) -> Meta:
@@ -294,6 +331,8 @@ class _RunRecord:
 
     def __init__(self) -> None:
         self.spec: Any = None
+        self.containers: Any = None
+        """What was returned for one example, if there are containers in it that keep account of dimensions."""
         self.outs: list[Any] = []
         """Per output, in order: its number among the traced results, or an outside tensor."""
         self.metas: list[Meta] = []
@@ -506,6 +545,8 @@ def _results(func: Any, out: Any, out_dims: Any, record: _RunRecord) -> list[Ten
     """The tensors that a run returns; with them what the outside must know of each."""
     current = MODES.run
     flat, record.spec = tree.flatten(out)
+    if any(map(_knows_batches, tree.flatten(out, _knows_batches)[0])):
+        record.containers = out
     dims = _out_dims(func, out_dims, record.spec)
     results: list[Tensor] = []
     known: dict[int, _Given | None] = {}
@@ -589,6 +630,8 @@ def _outputs(func: Any, record: _RunRecord, results: Sequence[Tensor], out_dims:
             outs.append(_moved(ops.expand(k, (size, *k._m.shape)), 0, d))
         else:
             outs.append(k)
+    if record.containers is not None:
+        return _closed(func, record.containers, outs, out_dims, size)
     return tree.unflatten(outs, record.spec)
 
 

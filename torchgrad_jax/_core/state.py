@@ -23,7 +23,7 @@ OBSERVED = 16
 PACKING = 32
 """Bit of `Modes.bits`: saved tensors go through pack and unpack hooks."""
 FUNCTION_MODE = 64
-"""Bit of `Modes.bits`: a `__torch_function__` mode is active."""
+"""Bit of `Modes.bits`: a `__torch_function__` mode is active. Public functions have asked it before they read this."""
 CUT = 128
 """Bit of `Modes.bits`: recording was turned off in code that JAX traces, whose derivatives are to stop too."""
 
@@ -74,7 +74,7 @@ class Modes(threading.local):
     """See `events`."""
     function_modes: tuple[Any, ...] = ()
     functions_disabled: int = 0
-    """See `_engine.entry.overrides`, also for the next."""
+    """See `_engine.overrides`, also for the next."""
     skip_function: bool = False
 
     # --- how tensor code runs, and in which transforms

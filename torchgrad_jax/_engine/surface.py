@@ -16,10 +16,25 @@ COMPOSITES: dict[str, Any] = {}
 
 
 class Ops:
-    """Every row of the table as a function over tensors, by row name."""
+    """Every row of the table as a function over tensors, by row name, for the engine: nobody overrides these."""
+
+    def __init__(self) -> None:
+        self._makers: dict[str, Callable[[], Any]] = {}
+        """By name what makes each, which happens when it is first asked for."""
+
+    def declare(self, name: str, maker: Callable[[], Any]) -> None:
+        """Say what makes the function of a name."""
+        self._makers[name] = maker
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"no op {name!r} is declared")
+        maker = self._makers.get(name)
+        if maker is None:
+            raise AttributeError(f"no op {name!r} is declared")
+        fn = self.__dict__[name] = maker()
+        return fn
+
+    def __dir__(self) -> list[str]:
+        return list(self._makers)
 
 
 ops: Any = Ops()

@@ -17,6 +17,7 @@ from .._engine.entry.arguments import as_float, as_int, as_number, is_number as 
 from .._engine.entry.bind import COMPOSITES, METHODS, NAMESPACES
 from .._engine.entry.parser import torch_complaint
 from .._engine.memory.tensor import Tensor
+from .._engine.overrides.looking import begin, foreign
 from .._engine.surface import named
 from .._engine.tensor.attributes import layout, strided_layout
 
@@ -40,6 +41,8 @@ def register(name: str, fn: Callable[..., Any], *, namespace: str = "") -> Any:
         try:
             return fn(*args, **kwargs)
         except Exception:
+            if foreign((*args, *kwargs.values())):
+                return begin(public, args, kwargs)
             if isinstance(kwargs.get("device"), Sharding):
                 return _spread(public, args, kwargs)
             complaint = torch_complaint(torch_name, public.__name__, args, kwargs)

@@ -12,7 +12,6 @@ from .._core.arrays.meta import meta
 from .._engine.entry.arguments import as_int, type_name
 from .._engine.entry.bind import METHODS, composite, ops
 from .._engine.entry.parser import complaint
-from .._engine.graph.views import apply_view
 from .._engine.memory.tensor import Alias, Tensor, alias_of, make_of
 from .._engine.tensor.attributes import UntypedStorage, layout, strided_layout
 from .._engine.tensor.subclass import check_class, retyped
@@ -64,7 +63,7 @@ def _same(t: Tensor, dt: dtypes.dtype | None) -> Tensor:
     if dt is not None and t._m.dtype is not dt:
         names = [d.name for d in (dt, t._m.dtype)]
         raise TypeError(f"expected a tensor of dtype {names[0]} (got a tensor of dtype {names[1]})")
-    return _alias(t)
+    return ops.alias(t)
 
 
 def of_storage(storage: UntypedStorage | TypedStorage, dt: dtypes.dtype) -> Tensor:
@@ -99,12 +98,7 @@ def as_subclass(self: Tensor, cls: type) -> Any:
         cls: Tensor or a subclass of it.
     """
     check_class(cls)
-    return retyped(_alias(self), cls)
-
-
-def _alias(t: Tensor) -> Tensor:
-    """A view of all of the tensor, made without the `__torch_function__` of its class."""
-    return apply_view(*ops.alias.binding.general((t,)))
+    return retyped(ops.alias(self), cls)
 
 
 @composite(name="new", function=False)

@@ -168,4 +168,4 @@ conv2d = _of_dimensions(2, "Cross-correlation over two spatial dimensions.")
 conv3d = _of_dimensions(3, "Cross-correlation over three spatial dimensions.")
 conv_transpose1d, conv_transpose2d, conv_transpose3d = map(_transposed_of_dimensions, (1, 2, 3))
 
-NAMESPACES.setdefault("nn.functional", {})["conv_tbc"] = ops.conv_tbc
+NAMESPACES.setdefault("nn.functional", {})["conv_tbc"] = NAMESPACES[""]["conv_tbc"]

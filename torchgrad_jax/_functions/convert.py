@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from .._core.arrays import devices, dtypes, placement
+from .._core.arrays import devices, dtypes, placement, uneven
 from .._core.arrays.formats import contiguous_format, memory_format, preserve_format, strides_in
 from .._core.arrays.meta import Meta
 from .._core.arrays.placement import MANY
@@ -22,8 +22,8 @@ from .._engine.entry.bind import composite, ops
 from .._engine.graph.history import edge_of, requires_grad_of
 from .._engine.graph.node import Node
 from .._engine.graph.record import apply, faked
-from .._engine.memory.strided import is_direct, read
-from .._engine.memory.tensor import PlacedStorage, Tensor, make, mark_inference, placed, placed_later, placement_of
+from .._engine.memory.strided import is_direct, placement_of_tensor, read
+from .._engine.memory.tensor import Tensor, keep_placed, make, mark_inference, placed_later, placement_of
 from .._engine.run.trace import Call
 from .._ops import helpers
 from .._ops.registry import TorchKernel
@@ -85,23 +85,24 @@ def _spread(t: Tensor, device: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
     if dtype is not None or kwargs:
         t = to(t, dtype or t._m.dtype, **kwargs)
     there = placement.automatic(device)
-    placement.check_divides(t._m.shape, there)
+    placement.check_dims(t._m.shape, there)
     dev = first_device(there)
     if t._m.device.type == "meta":
         return placed_later(t._st.array, _without_gaps(t._m), there)
     if MODES.run.at_once:
-        if placement.spread_over(read(t)) == there:
+        if placement_of_tensor(t) == there:
             return t
         if not (MODES.bits & GRAD and requires_grad_of(t)):
-            return placed(placement.place(read(t), there), _without_gaps(t._m).like(device=dev))
+            out = make(read(t), _without_gaps(t._m).like(device=dev))
+            keep_placed(out._st, there)
+            return out
     if dev is not t._m.device:
         t = transfer(t, dev)
     out = apply(_spreading(there), (t,))
     if not MODES.run.at_once and not MANY:
         MANY.append(True)
-    if placement_of(out._st) is None and is_direct(out):
-        out._st.placement = there
-        out._st.__class__ = PlacedStorage
+    if is_direct(out) and (placement_of(out._st) is None or uneven.padding_of(out._m.shape, there) is not None):
+        keep_placed(out._st, there)
     return out
 
 
@@ -113,7 +114,7 @@ def _without_gaps(m: Meta) -> Meta:
 def _spreading(there: Sharding) -> Call:
     return Call(
         "_to_sharding",
-        lambda leaves: placement.place(leaves[0], there),
+        lambda leaves: placement.place(leaves[0], uneven.even(there, leaves[0].shape)),
         node_name="ToShardingBackward0",
         argnames=("self",),
     )

@@ -17,7 +17,7 @@ from .._engine.graph.history import requires_grad_of
 from .._engine.memory.shared import tensor_on
 from .._engine.memory.tensor import Tensor, mark_inference, wrap_array
 from .._engine.tensor.attributes import detach
-from .._engine.tensor.storages import UntypedStorage
+from .._engine.tensor.storages import UntypedStorage, mapped
 from . import data as data_
 from .arguments import NO_GRAD_DTYPE, device_of, dtype_of, factory, flag, integer, type_name, wrong
 from .create import empty, from_data, from_host, with_strides
@@ -147,6 +147,46 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     t._rg = bool(requires_grad)
     if MODES.bits & INFERENCE:
         mark_inference(t)
+    return t
+
+
+@factory
+def from_file(
+    filename: Any,
+    shared: bool | None = None,
+    size: int | None = 0,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: Any = False,
+    requires_grad: Any = False,
+) -> Tensor:
+    """A 1-dim CPU tensor on the memory of a file.
+
+    Args:
+        filename: a path.
+        shared: whether what is written to the tensor gets into the file, which is made longer where it is too short.
+        size: how many elements.
+        dtype: their dtype; the default one if None.
+        layout: only strided.
+        device: only the CPU.
+        pin_memory: accepted as in torch.
+        requires_grad: whether the tensor is a leaf that records.
+
+    Differs from torch: a file that is made longer keeps its first byte.
+    """
+    dt = dtypes.get_default_dtype() if dtype is None else dtype_of("from_file", dtype)
+    n = integer("from_file", "size", size or 0)
+    dev = device_of("from_file", device) or devices.CPU
+    if dev.type != "cpu":
+        raise NotImplementedError(f"from_file() maps files into the memory of the CPU, not of {dev}")
+    if n < 0:
+        raise RuntimeError(f"unable to mmap {n * dt.itemsize} bytes from file <{filename}>: Cannot allocate memory (12)")
+    if requires_grad and dt.category < dtypes.FLOATING:
+        raise RuntimeError(NO_GRAD_DTYPE)
+    t = from_numpy_array(mapped(filename, shared, n * dt.itemsize).view(dt.np))
+    t._rg = bool(requires_grad)
     return t
 
 

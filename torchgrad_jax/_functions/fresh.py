@@ -29,7 +29,7 @@ from .._engine.graph.record import faked
 from .._engine.graph.resize import resize
 from .._engine.graph.views import requires_grad_of
 from .._engine.memory.strided import check_writable, placement_of_tensor, write
-from .._engine.memory.tensor import Alias, Tensor, alias_of, make, mark_inference, placed, placed_later
+from .._engine.memory.tensor import Alias, Tensor, alias_of, keep_placed, make, mark_inference, placed_later
 from .._engine.run.trace import Call
 from .._ops.registry import Grad
 from .arguments import NO_GRAD_DTYPE, check_shape, first_device, format_of, options, wrong
@@ -215,9 +215,8 @@ def spread_like(input: Tensor, device: Any, out: Tensor) -> Tensor:
         return out
     if out._m.device.type == "meta":
         return placed_later(out._st.array, out._m, there)
-    made = placed(placement.place(out._st.array, there), out._m)
-    made._rg, made._x = out._rg, out._x
-    return made
+    keep_placed(out._st, there)
+    return out
 
 
 def like(

@@ -37,9 +37,11 @@ def nonzero(input: Tensor, *, as_tuple: bool = False) -> Any:
     if as_tuple:
         rows = nonzero(input if input._m.ndim else ops.unsqueeze(input, 0))
         return ops.unbind(rows, 1)
-    rows = np.argwhere(values)
-    by_columns = (1, len(rows))
-    return from_host(rows.astype(np.int64), input._m.device, strides=by_columns)
+    if not values.ndim:
+        rows = np.argwhere(values)
+    else:
+        rows = np.array(values.nonzero(), np.int64).transpose()
+    return from_host(rows, input._m.device, strides=(1, len(rows)))
 
 
 @composite

@@ -22,6 +22,7 @@ from .._engine.memory.concrete import concrete, is_traced
 from .._engine.memory.strided import check_writable, is_mirrored, places_in, read, warn_of_overlap
 from .._engine.memory.tensor import Tensor, wrap_array
 from .._engine.modes.belonging import tensor_of_jax
+from .._engine.overrides.looking import begin, foreign
 from .complex_views import imag, real
 from .convert import transfer
 from .fresh import from_host
@@ -29,7 +30,15 @@ from .splitting import slice_along
 
 
 def _as_int(value: Any) -> int | None:
+    if value.__class__ is int:
+        return value
+    if value.__class__ in _PLAIN_INDICES:
+        return None
     return int(value) if isinstance(value, int | np.integer) and not isinstance(value, bool | np.bool_) else None
+
+
+_PLAIN_INDICES = frozenset((int, slice, type(None), type(Ellipsis), Tensor))
+"""What an index is nearly always, or what those are of which it is a tuple."""
 
 
 def _tensor_index(value: Any, like: Tensor) -> Tensor:
@@ -58,6 +67,8 @@ def _dims_of_index(t: Tensor) -> int:
 
 def _width(value: Any) -> int:
     """How many dimensions of the source an index consumes."""
+    if value.__class__ is int or value.__class__ is slice:
+        return 1
     if value is None or value is Ellipsis or isinstance(value, bool | np.bool_):
         return 0
     if isinstance(value, Tensor) and _is_mask(value):
@@ -76,6 +87,10 @@ def _as_tensor(index: jax.Array) -> Any:
 
 def _wrap_tuple(index: Any) -> tuple[Any, ...]:
     """The indices as a tuple. A short list that holds more than numbers counts as a tuple, as in older NumPy."""
+    if index.__class__ is tuple and _PLAIN_INDICES.issuperset(map(type, index)):
+        return index
+    if index.__class__ in _PLAIN_INDICES:
+        return (index,)
     if isinstance(index, jax.Array):
         index = (index,)
     if isinstance(index, tuple):
@@ -95,8 +110,8 @@ _MANY = (Tensor, list, tuple, range, str, np.ndarray, jax.Array, slice, type(Non
 
 
 def _bound(value: Any) -> int | None:
-    if value is None:
-        return None
+    if value is None or value.__class__ is int:
+        return value
     if not isinstance(value, Tensor) and not hasattr(type(value), "__index__"):
         raise TypeError("slice indices must be integers or None or have an __index__ method")
     return value.__index__()
@@ -266,7 +281,7 @@ def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | N
                     f"{list(x._m.shape)} at index {at + k}"
                 )
         values = concrete(t, errors.BATCHED_MASK, "nonzero")
-        found = np.nonzero(np.atleast_1d(values) if not mask else values)
+        found = (values if mask else np.atleast_1d(values)).nonzero()
         out += [from_host(np.ascontiguousarray(f), x._m.device) for f in found]
         at += max(len(mask), 1)
     return out
@@ -280,7 +295,12 @@ def getitem(self: Tensor, index: Any) -> Tensor:
         return _slice(self, 0, index, always=True)
     if self._x is not None and self._x.inner.__class__ in (dict, list, tuple):
         return self._x.inner[index]  # a row of blocks of a Jacobian, as JAX builds it
-    out, indices = parse(self, index)
+    try:
+        out, indices = parse(self, index)
+    except (IndexError, TypeError):
+        if foreign((index,)):
+            return begin(Tensor.__getitem__, (self, index), {})
+        raise
     if not indices:
         return ops.alias(out) if out is self else out
     return ops.index(out, tuple(expand_masks(out, indices)))
@@ -288,6 +308,15 @@ def getitem(self: Tensor, index: Any) -> Tensor:
 
 def setitem(self: Tensor, index: Any, value: Any) -> None:
     """`tensor[index] = value`."""
+    try:
+        _set(self, index, value)
+    except (IndexError, TypeError):
+        if not foreign((index, value)):
+            raise
+        begin(Tensor.__setitem__, (self, index, value), {})
+
+
+def _set(self: Tensor, index: Any, value: Any) -> None:
     parsed = None
     if value.__class__ is not Tensor:
         if _fills_with(value, self):
@@ -325,6 +354,11 @@ def _fills_with(value: Any, self: Tensor) -> bool:
     return not (MODES.bits & GRAD and requires_grad_of(self))
 
 
+_PLAIN_FLOATS = (dtypes.float32, dtypes.float64)
+_SAFE = 1e30
+"""Smaller numbers are in the range of these dtypes."""
+
+
 def _assigned(value: Any, self: Tensor) -> Tensor:
     """The tensor that an assigned value is."""
     if isinstance(value, jax.Array):
@@ -334,6 +368,8 @@ def _assigned(value: Any, self: Tensor) -> Tensor:
     from .create import from_data, tensor
 
     dtype = self._m.dtype
+    if dtype in _PLAIN_FLOATS and value.__class__ in (float, int) and -_SAFE < value < _SAFE:  # as nearly always
+        return from_host(np.asarray(value, dtype.np), self._m.device)
     if not isinstance(value, int | float | complex | bool | np.generic):
         given = "numpy.ndarray" if isinstance(value, np.ndarray) else type(value).__name__
         raise TypeError(f"can't assign a {given} to a torch.{dtype.type_name}")

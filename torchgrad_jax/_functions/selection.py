@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import dtypes, shapes
+from .._core.errors.checks import all_between
+from .._core.state import GRAD, MODES
 from .._engine.entry.arguments import as_int, as_ints
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.concrete import concrete
+from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor
 from .._ops.registry import Out
 from .create import from_host
@@ -20,6 +23,14 @@ from .joining import meshgrid
 from .splitting import slice_along
 
 _top = functools.partial(composite, method=False)
+
+
+def _are_places(indices: Tensor, size: int) -> bool:
+    """Whether indices are known to be within a dimension of this size, from its start."""
+    if MODES.bits > GRAD:
+        return False
+    array = read(indices)
+    return array.__class__ is np.ndarray and all_between(array, 0, size)
 
 
 @composite(out=True)
@@ -43,13 +54,15 @@ def take_along_dim(input: Tensor, indices: Tensor, dim: int | None = None) -> Te
         axis = shapes.wrap_dim(dim, len(have))
         if not have:
             raise IndexError(f"Dimension specified as {axis} but tensor has no dimensions")
-        rest = [tuple(1 if d == axis else n for d, n in enumerate(s)) for s in (have, want)]
-        common = shapes.broadcast_shapes(*rest)
+        common = have
+        if have[:axis] != want[:axis] or have[axis + 1 :] != want[axis + 1 :]:
+            rest = [tuple(1 if d == axis else n for d, n in enumerate(s)) for s in (have, want)]
+            common = shapes.broadcast_shapes(*rest)
         input, indices = (
             ops.expand(t, (*common[:axis], t._m.shape[axis], *common[axis + 1 :])) for t in (input, indices)
         )
-        if indices._m.numel:  # torch wraps indices around the dimension in both directions
-            indices = ops.remainder(indices, have[axis])
+        if indices._m.numel and not _are_places(indices, have[axis]):
+            indices = ops.remainder(indices, have[axis])  # torch wraps them around the dimension in both directions
     return ops.gather(input, axis, indices)
 
 

@@ -13,9 +13,9 @@ from .._core.arrays.out_of_memory import OutOfMemoryError as OutOfMemoryError
 from .._core.errors.checks import fail_if
 from .._core.state import MODES
 from .._engine.entry.bind import NAMESPACES
-from .._engine.entry.overrides import dispatch, overloaded
 from .._engine.graph.deferred import later
 from .._engine.memory.tensor import Tensor
+from .._engine.overrides.asking import dispatch, overloaded
 from .arguments import register
 
 

@@ -18,7 +18,7 @@ _functional = functools.partial(composite, method=False, namespace="nn.functiona
 _top = functools.partial(composite, method=False)
 
 for _name in ("pixel_shuffle", "pixel_unshuffle", "channel_shuffle", "native_channel_shuffle"):
-    NAMESPACES.setdefault("nn.functional", {})[_name] = getattr(ops, _name)
+    NAMESPACES.setdefault("nn.functional", {})[_name] = NAMESPACES[""][_name]
 
 
 # --- padding ------------------------------------------------------------------------------------

@@ -28,7 +28,11 @@ def _get_name(func: Callable[..., Any]) -> str:
     return getattr(func, "__name__", None) or repr(func)
 
 
-_maybe_remove_batch_dim = _refused("_maybe_remove_batch_dim")
+def _maybe_remove_batch_dim(name: str, output: Any, vmap_level: Any, batch_size: int, out_dim: int | None) -> Any:
+    """The output for all examples: a container calls this for each of its tensors; `vmap` gives the outputs by id."""
+    return vmap_level[id(output)]
+
+
 _create_batched_inputs = _refused("_create_batched_inputs")
 _process_batched_inputs = _refused("_process_batched_inputs")
 

@@ -49,8 +49,8 @@ from .._functions.create import (
 )
 from .._functions.einsum import einsum as einsum
 from .._functions.exchange import (
-    as_tensor as as_tensor, asarray as asarray, from_dlpack as from_dlpack, from_numpy as from_numpy, frombuffer as
-    frombuffer, to_dlpack as to_dlpack,
+    as_tensor as as_tensor, asarray as asarray, from_dlpack as from_dlpack, from_file as from_file,
+    from_numpy as from_numpy, frombuffer as frombuffer, to_dlpack as to_dlpack,
 )
 from .._functions.gamma import _sample_dirichlet as _sample_dirichlet, _standard_gamma as _standard_gamma
 from .._functions.grouped import _grouped_mm as _grouped_mm

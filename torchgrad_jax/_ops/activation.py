@@ -254,7 +254,7 @@ def _elu_by_result_jvp(alpha: float, scale: float, input_scale: float, primals: 
     return y, tangents[0] * slope
 
 
-@_hidden(inplace=False, host=forms.elu)
+@_hidden(inplace=False)
 def elu(input: Array, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0) -> Array:
     """``scale * x`` where positive, ``scale * alpha * expm1(input_scale * x)`` elsewhere."""
     _float_only(input, "elu_cpu")

@@ -52,13 +52,10 @@ Shape = tuple[int, ...]
 
 
 def _check_advanced(input: Any, indices: Any, *args: Any, **kwargs: Any) -> None:
-    given = [
-        (index, input.shape[dim])
-        for dim, index in enumerate(indices)
-        if index is not None and touches(input, input.shape[dim])
-    ]
+    given = [(index, size) for index, size in zip(indices, input.shape) if index is not None and touches(input, size)]
     for index, size in given:
-        fail_if(outside(index, size, negative=True), lambda: _first_wrong(given))
+        if (wrong := outside(index, size, negative=True)) is not False:
+            fail_if(wrong, lambda: _first_wrong(given))
 
 
 def _first_wrong(given: Sequence[tuple[Any, int]]) -> Exception:
@@ -112,6 +109,7 @@ def index(input: Array, indices: OptArrays) -> Array:
     check=_check_advanced,
     inplace=InPlace(apart=Apart.WHOLLY),
     keeps={"input": ("indices",)},
+    host=forms.written,
 )
 def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
     """`values` written to, or added at, what the indices select."""

@@ -261,11 +261,11 @@ def binary_cross_entropy_with_logits(
 def _target_range(input: Any, target: Any, weight: Any = None, ignore_index: int = -100, reduction: str = "") -> None:
     classes = input.shape[1 if input.ndim > 1 else 0]
 
-    def error() -> Exception:
-        bad = first_outside(target, classes, ignored=ignore_index)
-        return IndexError(f"Target {bad} is out of bounds.")
-
-    fail_if(outside(target, classes, ignored=ignore_index), error)
+    if (wrong := outside(target, classes, ignored=ignore_index)) is not False:
+        fail_if(
+            wrong,
+            lambda: IndexError(f"Target {first_outside(target, classes, ignored=ignore_index)} is out of bounds."),
+        )
 
 
 def _check_labels(target: Array) -> None:

@@ -360,7 +360,7 @@ def size_at(input: Any, dim: int) -> int:
 
 def touches(input: Any, size: int) -> bool:
     """Whether torch checks indices into a dimension of this size: it does not where the slices are empty."""
-    return not size or all(input.shape)
+    return not size or 0 not in input.shape
 
 
 OUT_OF_RANGE = "index out of range in self"
@@ -368,30 +368,30 @@ OUT_OF_RANGE = "index out of range in self"
 
 def check_selected(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
     """The checks of index_select, which looks at indices also where there is nothing to select."""
-    size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
+    size = size_at(input, dim)
     if input.ndim > 1 and index.size and not size:
         raise RuntimeError("index_select(): self indexing axis dim should be positive")
 
+    if (wrong := outside(index, size)) is False:
+        return
+
     def error() -> Exception:
-        if input.ndim > 1 and (axis or not input.size):
+        if input.ndim > 1 and (shapes.wrap_dim(dim, input.ndim) or not input.size):
             bad = first_outside(index, size)
             return RuntimeError(f"INDICES element is out of DATA bounds, id={bad} axis_dim={size}")
         return IndexError(OUT_OF_RANGE)
 
-    fail_if(outside(index, size), error)
+    fail_if(wrong, error)
 
 
 def check_dim(kind: type[Exception], text: str | None = None, negative: bool = False) -> Callable[..., None]:
     """A check that ``index`` is within dimension ``dim`` of the input, if there are slices to touch."""
 
     def check(input: Any, dim: int, index: Any, *args: Any, **kwargs: Any) -> None:
-        size, axis = size_at(input, dim), shapes.wrap_dim(dim, input.ndim)
-        if not touches(input, size):
+        size = size_at(input, dim)
+        if not touches(input, size) or (wrong := outside(index, size, negative)) is False:
             return
-        where = f"is out of bounds for dimension {axis} with size {size}"
-        fail_if(
-            outside(index, size, negative),
-            lambda: kind(text or f"index {first_outside(index, size, negative)} {where}"),
-        )
+        where = f"is out of bounds for dimension {shapes.wrap_dim(dim, input.ndim)} with size {size}"
+        fail_if(wrong, lambda: kind(text or f"index {first_outside(index, size, negative)} {where}"))
 
     return check

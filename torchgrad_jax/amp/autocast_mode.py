@@ -18,10 +18,10 @@ import jax
 from .._core.arrays import devices, dtypes
 from .._core.errors import warn
 from .._core.state import MODES
-from .._engine.entry import overrides
 from .._engine.entry.bind import ops
 from .._engine.graph.history import grad_fn_of, requires_grad_of
 from .._engine.memory.tensor import Tensor, tensors_in
+from .._engine.overrides import asking, looking
 from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
 
 _DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16, "tpu": dtypes.bfloat16}
@@ -32,6 +32,8 @@ _ORDER = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
 class _State(threading.local):
     def __init__(self) -> None:
         self.enabled: dict[str, bool] = {}
+        self.listed: frozenset[str] = frozenset()
+        """Names of the functions that autocast does something to, on the devices for which it is on."""
         self.dtype: dict[str, Any] = dict(_DEFAULT)
         self.caching = True
         self.nesting = 0
@@ -41,19 +43,19 @@ class _State(threading.local):
 STATE = _State()
 
 
-class _Mode:
+class _Mode(asking.SelectiveMode):
     """Stands on the stack of function modes while autocast is on for some device."""
 
     def passes(self, func: Any) -> bool:
         """Whether the mode leaves calls of a function as they are, and only looks at what that calls."""
-        return _short(func) is None
+        return _name(func) not in STATE.listed
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kinds:  # classes of the user answer first; what they call comes here again
             return NotImplemented
         kwargs = kwargs or {}
-        name = _short(func)
-        if name is not None:
+        name = _name(func)
+        if not self.passes(func):
             kind = _device_type(args, kwargs)
             if kind is not None:
                 if name in REFUSED[kind]:
@@ -68,8 +70,8 @@ class _Mode:
                     return func(*args, **kwargs)
         if hasattr(func, "binding"):  # an operator, which calls no other function
             return func(*args, **kwargs)
-        with overrides.only_modes((*MODES.function_modes, self)):
-            return overrides.skip_one(func, args, kwargs)
+        with asking.only_modes((*MODES.function_modes, self)):
+            return looking.skip_one(func, args, kwargs)
 
     @contextlib.contextmanager
     def suspended(self) -> Generator[Any, None, None]:
@@ -92,18 +94,20 @@ class _Mode:
 
 
 _MODE = _Mode()
-_LISTED = frozenset().union(
-    *[names for table in (LOWER, AS_STATES, FLOAT32, WIDEST, REFUSED) for names in table.values()], ("pad",)
-)
+_LISTED = {
+    kind: frozenset().union(*[table[kind] for table in (LOWER, AS_STATES, FLOAT32, WIDEST, REFUSED)], ("pad",))
+    for kind in LOWER
+}
+"""The names that autocast does something to, by device."""
 
 
-def _short(func: Any) -> str | None:
-    """A function's name, if some list has it."""
+def _name(func: Any) -> str:
+    """A function's name without its namespace."""
     found = _names.get(func)
     if found is None:
-        path = overrides.name_of(func) or getattr(func, "__name__", "")
+        path = asking.name_of(func) or getattr(func, "__name__", "")
         found = _names[func] = path.rpartition(".")[2]
-    return found if found in _LISTED else None
+    return found
 
 
 _names: dict[Any, str] = {}
@@ -174,12 +178,13 @@ def _cast(t: Any, to: Any) -> Tensor:
 
 
 def _refresh() -> None:
+    STATE.listed = frozenset().union(*[_LISTED[kind] for kind, on in STATE.enabled.items() if on])
     others = tuple(m for m in MODES.function_modes if m is not _MODE)
     wanted = any(STATE.enabled.values())
     if wanted and _MODE in MODES.function_modes:
         return
     # The mode is below all modes of the user, as in torch.
-    overrides.set_modes((_MODE, *others) if wanted else others)
+    looking.set_modes((_MODE, *others) if wanted else others)
 
 
 Settings: TypeAlias = tuple[dict[str, bool], dict[str, Any], bool]

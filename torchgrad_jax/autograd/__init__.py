@@ -7,10 +7,10 @@ from typing import Any, overload
 
 from .._core.errors import messages as errors, warn
 from .._core.state import MODES
-from .._engine.entry.overrides import public as overridable
 from .._engine.graph.record import zeros_for
 from .._engine.graph.saved import SavedTensor as SavedTensor
 from .._engine.memory.tensor import Tensor
+from .._engine.overrides.looking import public as overridable
 from . import (
     anomaly_mode as anomaly_mode,
     forward_ad as forward_ad,
@@ -92,8 +92,11 @@ def backward(
     targets = () if inputs is None else _as_outputs(inputs)
     if inputs is not None and not targets:
         raise RuntimeError("`inputs` argument to `backward()` cannot be empty.")
-    outputs = _as_outputs(tensors)
-    given = make_grads(outputs, as_tuple(grad_tensors, len(outputs)), False)
+    if isinstance(tensors, Tensor) and isinstance(grad_tensors, Tensor) and grad_tensors._m is tensors._m:
+        outputs, given = (tensors,), (grad_tensors,)  # nothing to check, or to make
+    else:
+        outputs = _as_outputs(tensors)
+        given = make_grads(outputs, as_tuple(grad_tensors, len(outputs)), False)
     keep = create_graph if retain_graph is None else retain_graph
     run_backward(outputs, given, keep, create_graph, targets, True, True)
 

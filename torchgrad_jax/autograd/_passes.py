@@ -54,7 +54,9 @@ def run_backward(
     """One pass: into `.grad` when accumulating, else the gradients of `inputs`."""
     if len(tensors) != len(grads):
         raise RuntimeError(f"got {len(tensors)} tensors and {len(grads)} gradients")
-    keep, create, allow_unreachable = _flag(keep), _flag(create), _flag(allow_unreachable)
+    if keep.__class__ is not bool or create.__class__ is not bool:
+        keep, create = _flag(keep), _flag(create)
+    allow_unreachable = _flag(allow_unreachable)
     roots, given = [], []
     for i, (t, g) in enumerate(zip(tensors, grads)):
         root, m = _root(i, t, g)

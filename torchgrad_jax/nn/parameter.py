@@ -6,8 +6,8 @@ from collections import OrderedDict
 from typing import Any
 
 from .._core.arrays import devices, dtypes
-from .._engine.entry.overrides import add_plain, disabled_torch_function_impl
 from .._engine.memory.tensor import Tensor
+from .._engine.overrides.asking import add_plain, disabled_torch_function_impl
 from .._functions.create import empty
 
 __all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "is_lazy"]

@@ -92,3 +92,16 @@ def test_a_pass_with_other_numbers_compiles_little(compiled):
     for k in range(5):
         step(0.3 + k / 37)
     assert compiled == []
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
+def test_arrays_of_a_kernel_are_not_mistaken_for_another_one_s(mode):
+    """The weights of an interpolation are arrays, which look alike in the text of the steps."""
+    x = torch.randn(2, 4, 32, 32)
+    for corners in (True, False):
+        large, few = [
+            values(lambda x, v: F.interpolate(x, scale_factor=2, mode=mode, align_corners=v), given, corners)
+            for given in (x, x[:1, :1])
+        ]
+        for many, one in zip(large, few):
+            np.testing.assert_allclose(many[:1, :1], one, rtol=1e-5, atol=1e-5)

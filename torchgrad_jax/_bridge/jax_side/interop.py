@@ -20,7 +20,6 @@ from ..._core.jax import jit_caches
 from ..._core.jax.caches import CALLS
 from ..._core.random.keys import checked, drawing_from, is_key, words_of
 from ..._core.state import MODES, recording
-from ..._engine.entry import overrides
 from ..._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from ..._engine.graph.node import accumulator
 from ..._engine.graph.record import PLAIN, apply, zeros_for
@@ -32,6 +31,7 @@ from ..._engine.modes.belonging import follow_jax
 from ..._engine.modes.runs import TracedRun
 from ..._engine.modes.uses import Uses
 from ..._engine.modes.written_steps import JaxprSteps
+from ..._engine.overrides import asking
 from ..._engine.passes.custom import Error, PyNode
 from ..._engine.passes.walk import run as run_pass
 from ..._engine.run.trace import Call
@@ -139,7 +139,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         with autocast_off() as around:
             if around is None:  # a mode of the user may do something else in each call
                 modes = MODES.function_modes
-                with overrides.only_modes(()):
+                with asking.only_modes(()):
                     return from_jax(under_modes(f, modes))(*args, **kwargs)
             if around not in under_autocasts:
                 under_autocasts[around] = from_jax(under_autocast(f, *around))

@@ -6,6 +6,7 @@ so that nothing but writes needs a rule: what is written takes the place of what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -46,7 +47,7 @@ def place(array: Any, sharding: Sharding) -> Any:
         return jax.lax.with_sharding_constraint(array, sharding)
     if lies_at(array, sharding):
         return array
-    check_divides(array.shape, sharding)
+    check_dims(array.shape, sharding)
     return jax.device_put(as_host_memory(array), sharding)
 
 
@@ -93,26 +94,24 @@ def is_complete(sharding: Sharding) -> bool:
     return not isinstance(sharding, NamedSharding) or PartitionSpec.UNCONSTRAINED not in tuple(sharding.spec)
 
 
-def check_divides(shape: tuple[int, ...], sharding: Sharding) -> None:
-    """Complain, by name, about a dimension that the axes of the mesh do not divide."""
-    if not isinstance(sharding, NamedSharding):
-        return
-    sizes = dict(sharding.mesh.shape)
-    if len(sharding.spec) > len(shape):
+def names_of(entry: Any) -> tuple[str, ...]:
+    """The axes that an entry of a `PartitionSpec` names."""
+    if entry is None or entry is PartitionSpec.UNCONSTRAINED:
+        return ()
+    return entry if isinstance(entry, tuple) else (entry,)
+
+
+def parts_of(sharding: NamedSharding, entry: Any) -> int:
+    """Into how many parts an entry of a sharding's `PartitionSpec` splits a dimension."""
+    return math.prod(sharding.mesh.shape[a] for a in names_of(entry))
+
+
+def check_dims(shape: tuple[int, ...], sharding: Sharding) -> None:
+    """Complain about a sharding of more dimensions than an array has."""
+    if isinstance(sharding, NamedSharding) and len(sharding.spec) > len(shape):
         raise ValueError(
             f"a tensor of shape {list(shape)} has {len(shape)} dimensions, which is fewer than {sharding.spec} names"
         )
-    for dim, names in enumerate(sharding.spec):
-        if names is None or names is PartitionSpec.UNCONSTRAINED:
-            continue
-        parts = 1
-        for name in names if isinstance(names, tuple) else (names,):
-            parts *= sizes[name]
-        if shape[dim] % parts:
-            raise ValueError(
-                f"dimension {dim} of a tensor of shape {list(shape)} cannot be split into {parts} equal parts, as "
-                f"{sharding.spec} on a mesh of {sizes} asks for"
-            )
 
 
 class OnAllDevices:

@@ -70,6 +70,22 @@ def filled(m: Meta, value: float) -> Any:
     return jnp.full(m.shape, value, m.dtype.np)
 
 
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """New memory for an array; XLA takes it as it is, where that of NumPy may have to be copied."""
+    size = math.prod(shape) * dtype.itemsize
+    try:
+        if size < SMALL:
+            return np.empty(shape, dtype)
+        memory = np.empty(size + _LINE, np.uint8)
+    except MemoryError as error:
+        raise no_host_memory(shape, dtype) from error
+    begin = -memory.ctypes.data % _LINE
+    return memory[begin : begin + size].view(dtype).reshape(shape)
+
+
+_LINE = 64
+"""Bytes that an address is to be a multiple of."""
+
 _MADE_THERE = 1 << 20
 """Elements; so many of one value are made on an accelerator instead of being sent there."""
 

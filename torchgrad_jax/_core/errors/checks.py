@@ -43,7 +43,7 @@ def all_between(numbers: np.ndarray, low: int, high: int) -> bool:
     if not numbers.size:
         return True
     if numbers.size <= _FEW:
-        found = numbers.ravel().tolist()
+        found = (numbers if numbers.ndim == 1 else numbers.ravel()).tolist()
         return low <= min(found) and max(found) < high
     # The cheapest calls of NumPy's that tell.
     return low <= numbers.item(numbers.argmin()) and numbers.item(numbers.argmax()) < high

@@ -26,6 +26,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from . import products
+
 VARIABLE = "TORCHGRAD_JAX_EXECUTOR"
 
 LARGEST, OF_ROUNDS = 1 << 15, 1 << 19
@@ -141,6 +143,11 @@ def all_steps(jaxpr: Any) -> Iterator[Any]:
             yield from all_steps(branch.jaxpr)
 
 
+def convolves(jaxpr: Any) -> bool:
+    """Whether one of the steps is a convolution."""
+    return any(e.primitive.name == "conv_general_dilated" for e in all_steps(jaxpr))
+
+
 def inner_of(eqn: Any) -> list[tuple[Any, list[int]]]:
     """The jaxpr that a step runs once, if it does, and which of the step's operands are the jaxpr's."""
     if eqn.primitive.name == "custom_linear_solve":
@@ -210,6 +217,15 @@ def _of_lapack(eqn: Any) -> float:
     return 5000.0 if of_lapack([v.aval for v in eqn.invars]) else 0.0
 
 
+def _convolution(eqn: Any) -> float:
+    """What a thousandth of XLA's compiling takes, less what NumPy takes longer; more for thin ones."""
+    return _thin_convolution(eqn) or max(0.0, OF_CONVOLUTION - products.convolution_cost(eqn))
+
+
+OF_CONVOLUTION = 150.0
+"""Microseconds that NumPy may take longer for a convolution, which XLA compiles for 50 to 150 ms."""
+
+
 def _thin_convolution(eqn: Any) -> float:
     """For few channels and a small window, where little is added up for each result."""
     out, kernel = eqn.outvars[0].aval, eqn.invars[1].aval
@@ -233,7 +249,7 @@ EXCEPTIONS: dict[str, Callable[[Any], float]] = {
     "argmax": _each(4, _along_rows),
     "argmin": _each(4, _along_rows),
     "reduce_prod": _each(0.7, _of_all),
-    "conv_general_dilated": _thin_convolution,
+    "conv_general_dilated": _convolution,
     "cummax": _each(3.5, _along_rows),
     "cummin": _each(3.5, _along_rows),
     "cumsum": _each(2.5, _of_integers_along_rows),

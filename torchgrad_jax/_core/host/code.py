@@ -19,6 +19,7 @@ call with a traced value, with an array that was put on a device, or under `jax_
 from __future__ import annotations
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import repeat
@@ -96,10 +97,18 @@ class Maker:
         self.views: dict[str, tuple[str, tuple[int, ...]]] = {}
         """By name, what a value is in another shape, and what shape that has."""
         self.space: dict[str, Any] = {**COMMON, "xla": kernel}
+        self.constants: dict[Any, str] = {}
+        """Names of these by what they are, so that steps of equal ones are the same step."""
         self.known: dict[str, Any] = {}
         """The values of names that are the same in each call."""
         self.compact: dict[str, Any] = {}
         """By name, values that are to be spread yet, as variables: a ufunc does that by itself."""
+        self.forms: dict[str, Any] = {}
+        """The shapes that these have."""
+        self.warns = False
+        """Whether NumPy may warn of a value."""
+        self.fresh: set[str] = set()
+        """Names of values in new memory, or of numbers."""
         self.spread: dict[str, str] = {}
         """By name, values that were spread."""
         self.count = 0
@@ -129,12 +138,22 @@ class Maker:
             looks += [f"    except Unsure: return xla({all_args})"]
         lines += looks
         spread = [*map(self._spread, self.outs)]
-        outs = [f"own({name})" for name in spread]
+        outs = [self._owned(name, v.aval) for name, v in zip(spread, self.closed.jaxpr.outvars)]
         result = outs[0] if single else "[" + ", ".join(outs) + "]"
         inner = [*self._text(spread), f"return {result}"]
-        lines += ["    for token in quietly:", "        try:", *[f"            {line}" for line in inner]]
-        lines += [f"        except Unsure: return xla({all_args})", "        finally: loudly(token)"]
+        body = ["    try:", *[f"        {line}" for line in inner], f"    except unfit: return xla({all_args})"]
+        if self.warns:
+            lines += ["    for token in quietly:", *[f"    {line}" for line in body], "        finally: loudly(token)"]
+        else:
+            lines += body
         return self._made(lines)
+
+    def _owned(self, name: str, aval: Any) -> str:
+        """A result as an array of its own."""
+        if name not in self.fresh:
+            return f"own({name})"
+        # A ufunc's result has the order of its operands, and is a number where it has no dimensions.
+        return f"({name} if {name}.flags.carray else own({name}))" if aval.shape else f"asarray({name})"
 
     def with_form(self, form: Step | None, derived: Step | None, single: bool) -> Any:
         """A function that calls `form`, and `derived` for values that the form does not take."""
@@ -185,19 +204,21 @@ class Maker:
             return name
         out = f"n{name}"
         self.numbers[out] = name
-        self._add([out], f"{out} = number({name}, {v.aval.dtype.name})", [name])
+        self.warns = True
+        self._add([out], f"{out} = asarray({name}, {v.aval.dtype.name})", [name])
         return out
 
     def _number_as(self, dt: Any, name: str) -> str:
         out = f"v{self.count}"
         self.count += 1
-        self._add([out], f"{out} = number({self.numbers[name]}, {dt.name})", [])
+        self._add([out], f"{out} = asarray({self.numbers[name]}, {dt.name})", [])
         return out
 
     def _constant(self, value: np.ndarray) -> str:
         if value.size > self.room.largest:
             raise No
-        name = f"c{len(self.known)}"
+        key = (value.dtype, value.shape, value.tobytes()) if value.size <= FEW else len(self.known)
+        name = self.constants.setdefault(key, f"c{len(self.known)}")
         self.known[name] = self.space[name] = value
         return name
 
@@ -222,9 +243,16 @@ class Maker:
         """The name of a function that spreads a value."""
         return self._called(host_steps.filling(v.aval))
 
-    def _expression(self, eqn: Any, fn: Any, ins: Sequence[str], known: Sequence[Any]) -> str:
+    def _line(
+        self, eqn: Any, fn: Any, target: str, ins: Sequence[str], counts: Sequence[Any], known: Sequence[Any]
+    ) -> str:
         """The code of a step; `known` are the operands that are the same in each call."""
-        return fn.text.format(*ins) if isinstance(fn, inline.Inline) else f"{self._called(fn)}({', '.join(ins)})"
+        inlined = isinstance(fn, inline.Inline)
+        return fn.line(target, ins, counts) if inlined else f"{target} = {self._called(fn)}({', '.join(ins)})"
+
+    def _is_fresh(self, eqn: Any, fn: Any) -> bool:
+        """Whether a step gives its result in new memory."""
+        return isinstance(fn, np.ufunc) or (isinstance(fn, inline.Inline) and fn.fresh)
 
     def _folded(self, eqn: Any, fn: Any, ins: Sequence[str]) -> list[str] | None:
         """The result of a step that is the same in each call."""
@@ -303,6 +331,8 @@ class Maker:
             return self._bodies(eqn, ins)
         if (moved := self._counted_from_the_end(eqn, ins)) is not None:
             return [moved]
+        if (negated := self._sum_of_negatives(eqn, ins)) is not None:
+            return [negated]
         for v in (*eqn.invars, *eqn.outvars):
             _check(v.aval, eqn.primitive.name in host_steps.MOVES)
         avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
@@ -315,21 +345,30 @@ class Maker:
         known = [self.known.get(n) for n in ins]
         if primitive.knowing is not None:
             fn = primitive.knowing(eqn.params, *avals, known) or fn
+        self.warns = self.warns or not host_steps.is_silent(eqn)
         if isinstance(fn, inline.Reshape):
             self._shaped(eqn, fn)
             return [self._reshaped(self._spread(ins[0]), self._shape(eqn.invars[0]), self._shape(eqn.outvars[0]))]
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
         self.made[outs[0]] = eqn.primitive.name, ins
+        forms: list[Any] = [self._shape(v) for v in eqn.invars]
         if primitive.spreads:
-            shape = self._shape(eqn.outvars[0])
-            if not any(n not in self.compact and self._shape(v) == shape for n, v in zip(ins, eqn.invars)):
-                self.compact[outs[0]] = eqn.outvars[0]
+            forms = [self.forms.get(n, form) for n, form in zip(ins, forms)]
+            self._stays_compact(outs[0], _together(forms), eqn.outvars[0])
         else:
             ins = [self._spread(n) for n in ins]
         target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
-        self._add(outs, f"{target} = {self._expression(eqn, fn, ins, known)}", ins)
+        if self._is_fresh(eqn, fn):
+            self.fresh.add(target)
+        counts = [math.prod(form) for form in (*forms, self._shape(eqn.outvars[0]))]
+        self._add(outs, self._line(eqn, fn, target, ins, counts, known), ins)
         return outs
+
+    def _stays_compact(self, name: str, form: tuple[Any, ...], v: Any) -> None:
+        """Remember a value that has fewer elements yet than it is to have."""
+        if form != self._shape(v):
+            self.compact[name], self.forms[name] = v, form
 
     def _add(self, outs: Sequence[str], text: str, ins: Sequence[str]) -> None:
         self.lines.append(Line((*outs,), text, (*ins,)))
@@ -353,12 +392,23 @@ class Maker:
         out = f"v{self.count}"
         self.count += 1
         self._add([out], f"{out} = {counted}({at})", [at])
-        if at in self.compact:
-            self.compact[out] = eqn.outvars[0]
+        self._stays_compact(out, self.forms.get(at, self._shape(eqn.outvars[0])), eqn.outvars[0])
+        return out
+
+    def _sum_of_negatives(self, eqn: Any, ins: list[str]) -> str | None:
+        """Minus a sum if a step adds up what was negated: no bit of it differs, and there is less to negate."""
+        kind, negated = self.made.get(ins[0], ("", [])) if eqn.primitive.name == "reduce_sum" else ("", [])
+        if kind != "neg" or ins[0] in self.compact or negated[0] in self.compact:
+            return None
+        (total,) = self._step(eqn, negated)
+        out = f"v{self.count}"
+        self.count += 1
+        self._add([out], f"{out} = {self._called(np.negative)}({total})", [total])
         return out
 
     def _bodies(self, eqn: Any, ins: list[str]) -> list[str]:
         """A loop with a known number of rounds, or a choice of what to do."""
+        self.warns = True
         for v in eqn.outvars:
             _check(v.aval)
         if not self.room.touch(eqn):
@@ -391,9 +441,10 @@ class Maker:
         for d, n in zip(dims, inner):
             form[d] = n
         whole = tuple(form) == shape
-        out = self._reshaped(of, inner, tuple(form) if inner or whole else (), fresh=not whole)
-        if not whole:
-            self.compact[out] = eqn.outvars[0]
+        one = all(n.__class__ is int and n == 1 for n in inner)
+        spread = () if one and not whole else tuple(form)  # a ufunc begins at once if it need not look at shapes
+        out = self._reshaped(of, inner, spread, fresh=not whole)
+        self._stays_compact(out, spread, eqn.outvars[0])
         return out
 
     def _reshaped(self, name: str, old: tuple[int, ...], new: tuple[int, ...], fresh: bool = False) -> str:
@@ -417,6 +468,7 @@ class Maker:
             out = self.spread[name] = f"v{self.count}"
             self.count += 1
             self._add([out], f"{out} = {self._filling(v)}({name})", [name])
+            self.fresh.add(out)
         return out
 
 
@@ -449,6 +501,16 @@ def without_sizes(text: str, space: dict[str, Any]) -> str:
 @functools.lru_cache(2048)
 def compiled(text: str) -> Any:
     return compile(text, f"{__file__}:kernel", "exec")
+
+
+def _together(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """The shape that arrays of these have together, whose sizes may be symbols."""
+    out: list[Any] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for d, n in enumerate(shape, len(out) - len(shape)):
+            if n != 1:
+                out[d] = n
+    return tuple(out)
 
 
 def _narrows(eqn: Any) -> bool:
@@ -508,13 +570,6 @@ def _own(x: Any) -> np.ndarray:
     return np.array(x, order="C")
 
 
-def _number(x: Any, dt: Any) -> Any:
-    try:
-        return np.asarray(x, dt)
-    except (OverflowError, TypeError):
-        raise Unsure from None
-
-
 def silently(fn: Callable[..., Any]) -> Callable[..., Any]:
     """A function of NumPy's without its warnings."""
 
@@ -561,8 +616,8 @@ COMMON: dict[str, Any] = {
     "ndarray": np.ndarray,
     **inline.NAMES,
     "own": _own,
-    "number": _number,
     "Unsure": Unsure,
+    "unfit": (Unsure, OverflowError),
     "untaken": (Unsure, IndexError, OverflowError),
     "numbers": frozenset((bool, int, float, complex)),
     "quietly": _QUIETLY,

@@ -85,15 +85,6 @@ def log_gamma(x: float) -> float:
         return math.inf
 
 
-def logistic(x: Any) -> Any:
-    one = x.dtype.type(1)
-    return one / (one + np.exp(-x))
-
-
-def reciprocal_root(x: Any) -> Any:
-    return x.dtype.type(1) / np.sqrt(x)
-
-
 def cost(eqn: Any) -> float:
     """The cost of exp, tanh and their like, of which NumPy computes several float32 numbers at a time."""
     aval = eqn.outvars[0].aval

@@ -108,8 +108,8 @@ def clamped(keys: Keys, **statics: Any) -> Step | None:
     def clamp(x: Any, *limits: Any) -> Any:
         refuse_if(not all(limits))
         low_or_high = np.maximum if has_low else np.minimum
-        out = low_or_high(x, dt.type(limits[0]))
-        return out if len(limits) == 1 else np.minimum(out, dt.type(limits[1]))
+        out = low_or_high(x, np.asarray(limits[0], dt))  # faster than a number
+        return out if len(limits) == 1 else np.minimum(out, np.asarray(limits[1], dt))
 
     return clamp
 
@@ -136,13 +136,6 @@ def softplus(keys: Keys, beta: float, threshold: float) -> Step | None:
         return np.log1p(np.exp(x))
 
     return soft
-
-
-def elu(keys: Keys, alpha: float, scale: float, input_scale: float) -> Step | None:
-    """``exp(x) - 1`` of what is not positive."""
-    if not floats(keys) or (alpha, scale, input_scale) != (1, 1, 1):
-        return None
-    return lambda x: np.where(x > 0, x, np.expm1(x))
 
 
 # --- places ---------------------------------------------------------------------------------------
@@ -194,6 +187,24 @@ def indexed(keys: Keys) -> Step | None:
         return x[tuple([slice(None) if w else next(rest) for w in whole])]
 
     return pick
+
+
+def written(keys: Keys, accumulate: bool) -> Step | None:
+    """A copy with values at integer places; of two at one place the later one stays."""
+    x, *given, values = keys.values()
+    if accumulate or not x.numel or len(given) > x.ndim or isinstance(values, type) or values.dtype is not x.dtype:
+        return None
+    if not all(k is None or places(k) for k in given):
+        return None
+    whole = [k is None for k in given]
+
+    def put(x: Any, *rest: Any) -> Any:
+        *at, new = rest
+        out, places = x.copy(), iter(at)
+        out[tuple([slice(None) if w else next(places) for w in whole])] = new
+        return out
+
+    return put
 
 
 def gathered(keys: Keys, dim: int, sparse_grad: bool) -> Step | None:

@@ -276,13 +276,20 @@ class _Maker(code.Maker):
         self.entries.append(entry)
         return name
 
-    def _expression(self, eqn: Any, fn: Any, ins: Sequence[str], known: Sequence[Any]) -> str:
-        elementwise = host_steps.STEPS[eqn.primitive.name].spreads and fn.__class__ is np.ufunc
-        if elementwise or self._fixed(eqn):
-            return super()._expression(eqn, fn, ins, known)
+    def _is_fresh(self, eqn: Any, fn: Any) -> bool:
+        return super()._is_fresh(eqn, fn) and (fn.__class__ is not np.ufunc or self._elementwise(eqn, fn))
+
+    def _elementwise(self, eqn: Any, fn: Any) -> bool:
+        return host_steps.STEPS[eqn.primitive.name].spreads and fn.__class__ is np.ufunc
+
+    def _line(
+        self, eqn: Any, fn: Any, target: str, ins: Sequence[str], counts: Sequence[Any], known: Sequence[Any]
+    ) -> str:
+        if self._elementwise(eqn, fn) or self._fixed(eqn) or fn.__class__ is inline.Choice:
+            return super()._line(eqn, fn, target, ins, counts, known)
         again = self._again(eqn, known)
         if isinstance(fn, inline.Inline):
-            return self._inlined(fn, again).format(*ins)
+            return f"{target} = {self._inlined(fn, again).format(*ins)}"
         name = self._name("f")
 
         def entry(now: Any, space: dict[str, Any]) -> None:
@@ -292,7 +299,7 @@ class _Maker(code.Maker):
             space[name] = other
 
         self.entries.append(entry)
-        return f"{name}({', '.join(ins)})"
+        return f"{target} = {name}({', '.join(ins)})"
 
     def _inlined(self, fn: Any, again: Callable[[Any], Any]) -> str:
         """An expression with names for its numbers."""
@@ -307,7 +314,7 @@ class _Maker(code.Maker):
 
         def entry(now: Any, space: dict[str, Any]) -> None:
             other = again(now)
-            if other.__class__ is not fn.__class__ or code.SIZES.sub("", other.text) != rest:
+            if other.__class__ is not fn.__class__ or other.fresh != fn.fresh or code.SIZES.sub("", other.text) != rest:
                 raise Changed
             space.update(zip(names, map(eval, code.SIZES.findall(other.text))))
 

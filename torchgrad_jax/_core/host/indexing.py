@@ -221,7 +221,7 @@ def scatter(add: bool) -> Callable[..., Step | None]:
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
         if params["mode"] not in _MODES or not ins[0].size or (ins[0].dtype.kind == "b" and add):
             return None
-        return _Scattering(params, ins, add).put
+        return Scattering(params, ins, add).put
 
     return make
 
@@ -232,7 +232,7 @@ def scatter_knowing(add: bool) -> Callable[..., Step | None]:
     def make(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
         if known[0] is None and known[1] is None:
             return None
-        scattering = _Scattering(params, ins, add)
+        scattering = Scattering(params, ins, add)
         found = None if known[1] is None else scattering.places.find(known[1])
         sums = add and ins[0].dtype.kind == "f" and known[0] is not None and not known[0].any()
         of = scattering.of_zeros if sums else scattering.of
@@ -245,7 +245,7 @@ def scatter_knowing(add: bool) -> Callable[..., Step | None]:
     return make
 
 
-class _Scattering:
+class Scattering:
     """A scatter of elements."""
 
     def __init__(self, params: Any, ins: Any, add: bool) -> None:
@@ -262,13 +262,17 @@ class _Scattering:
         return self.of(x, new, *self.places.find(starts))
 
     def of(self, x: Any, new: Any, flat: Any, within: Any) -> Any:
-        flat, new = self._kept(flat, new, within)
         out = np.array(x, order="C").reshape(-1)
+        self.into(out, new, flat, within)
+        return out.reshape(self.operand)
+
+    def into(self, out: Any, new: Any, flat: Any, within: Any) -> None:
+        """Write to memory."""
+        flat, new = self._kept(flat, new, within)
         if self.add:
             np.add.at(out, flat, new)
         else:
             out[flat] = new
-        return out.reshape(self.operand)
 
     def of_zeros(self, x: Any, new: Any, flat: Any, within: Any) -> Any:
         """Sums of what is added to zeros, made in float64."""

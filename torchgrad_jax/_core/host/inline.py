@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,14 @@ class Unsure(Exception):
 class Inline:
     """A step that becomes an expression in the code, with the names of its operands. That saves a call."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, fresh: bool = False) -> None:
         self.text = text
+        self.fresh = fresh
+        """Whether what it gives is in new memory."""
+
+    def line(self, target: str, ins: Sequence[str], counts: Sequence[int]) -> str:
+        """The line of code; `counts` says how many elements the operands have, and last the result."""
+        return f"{target} = {self.text.format(*ins)}"
 
     def __call__(self, *xs: Any) -> Any:
         names = tuple([f"x{i}" for i in range(len(xs))])
@@ -34,13 +40,21 @@ def _compiled(text: str, names: tuple[str, ...]) -> Any:
 HALF = np.dtype(np.float16)
 """A type that steps move and convert, but don't compute in. XLA computes `bfloat16` with subnormals as zeros."""
 
+_TYPES = [*map(np.dtype, "?bhilBHILefdFD")]
+
 NAMES: dict[str, Any] = {
     "asarray": np.asarray,
     "where": np.where,
+    "putmask": np.putmask,
     "concatenate": np.concatenate,
-    **{dt.name: dt for dt in map(np.dtype, "?bhilBHILefdFD")},
+    "truth": (np.False_, np.True_),
+    **{f.__name__: f for f in (np.add, np.divide, np.exp, np.negative, np.not_equal, np.sqrt, np.sign, np.copysign)},
+    **{f.__name__: f for f in (np.maximum, np.minimum, np.subtract, np.multiply)},
+    **{dt.name: dt for dt in _TYPES},
+    **{f"zero_{dt.name}": np.zeros((), dt) for dt in _TYPES},
+    **{f"one_{dt.name}": np.ones((), dt) for dt in _TYPES},
 }
-"""What the text of a step may name."""
+"""What the text of a step may name. A ufunc takes an array without dimensions faster than a number."""
 
 SAME = Inline("{0}")
 
@@ -51,6 +65,23 @@ class Reshape(Inline):
     def __init__(self, shape: tuple[int, ...]) -> None:
         super().__init__(f"{{0}}.reshape({shape})")
         self.shape = shape
+
+
+class Choice(Inline):
+    """Elements of one array where a mask is true, and of another elsewhere.
+
+    A copy that is written to where the mask says takes half the time of `where`.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("where({0}, {2}, {1})", fresh=True)
+
+    def line(self, target: str, ins: Sequence[str], counts: Sequence[int]) -> str:
+        """The line of code."""
+        which, no, yes, all_of_them = counts
+        if not which == no == all_of_them > 1 or yes not in (1, all_of_them):
+            return super().line(target, ins, counts)
+        return f"{target} = {ins[1]}.copy(); putmask({target}, {ins[0]}, {ins[2]})"
 
 
 WHOLE = {1: np.int8, 4: np.int32, 8: np.int64}

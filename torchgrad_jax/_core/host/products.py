@@ -27,8 +27,10 @@ _EACH = 0.15
 """Microseconds that each product of a stack takes, however small its matrices are."""
 _SPREAD = 1e-3
 """Microseconds for an element of the product of a column and a row, which is no sum."""
-_WINDOWS = 1 << 20
+_WINDOWS = 1 << 21
 """Elements of all windows of a convolution together."""
+_WINDOW, _MULTIPLIED = 0.1e-3, 10e-6
+"""Microseconds that NumPy takes longer than XLA for an element of a window, and for a multiplication."""
 
 
 # --- products -------------------------------------------------------------------------------------
@@ -252,4 +254,6 @@ def convolution_cost(eqn: Any) -> float:
     """Microseconds that NumPy takes longer than XLA."""
     conv = _Convolution(eqn.params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
     many = conv.groups * (1 if conv.together else conv.many)
-    return 20 + 0.4e-3 * conv.elements + many * 0.5 + product_cost(*conv.matrices, many)
+    if conv.elements > _WINDOWS or _product(*conv.matrices) is None:
+        return math.inf
+    return 20 + _WINDOW * conv.elements + many * 0.5 + _MULTIPLIED * many * math.prod(conv.matrices)

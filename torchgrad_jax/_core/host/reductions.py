@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .inline import WHOLE, Reshape, Step
+from .inline import WHOLE, Inline, Reshape, Step
 
 
 def summed(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -19,29 +19,60 @@ def summed(params: Any, ins: Any, outs: Any) -> Step | None:
 
 
 def _sum_of_few(axes: Any, aval: Any, shape: Any) -> Step | None:
-    """A sum as a product with ones, which takes a third of the time that NumPy needs to begin a sum."""
-    kept = [d for d, n in enumerate(aval.shape) if n > 1]
-    summed = [d for d in kept if d in axes]
-    if aval.dtype.kind != "f" or not 0 < aval.size <= _SUMMED:
+    """A sum of a few elements each. NumPy begins anew for each result, which takes longer than to add up."""
+    cut = _cut(axes, aval.shape)
+    if aval.dtype.kind != "f" or cut is None:
         return None
-    n = math.prod([aval.shape[d] for d in summed])
-    before = math.prod(aval.shape[: summed[0]])
-    behind = aval.size // (n * before)
-    if n > _FEW_SUMMED or kept[kept.index(summed[0]) :][: len(summed)] != summed or min(before, behind) > 1:
-        return None
+    before, n, behind = cut
     ones = np.ones(n, aval.dtype)
-    if before > 1 and aval.shape == (before, n) and shape == (before,):
-        return lambda x: x.dot(ones)
-    if behind > 1 and aval.shape == (n, behind) and shape == (behind,):
-        return lambda x: ones.dot(x)
-    if behind == 1:
-        return lambda x: x.reshape(before, n).dot(ones).reshape(shape)
-    return lambda x: ones.dot(x.reshape(n, behind)).reshape(shape)
+    if behind == 1 and n <= _FEW_SUMMED:  # a product with ones; BLAS adds one after the other, and with one thread
+        return _by_rows(before, n, shape, lambda x: x.dot(ones), aval.dtype)
+    if before == 1 and n <= _FEW_SUMMED and aval.size <= _SUMMED:
+        return lambda x: ones.dot(x.reshape(n, behind)).reshape(shape)
+    return _one_by_one(np.add, cut, shape) if n <= _FEWEST and aval.size >= _SUMMED else None
 
 
-_SUMMED, _FEW_SUMMED = 4096, 128
-"""A sum of at most this many elements, and of so many to each result, is a product: BLAS adds them one after the other,
-and with one thread."""
+def _cut(axes: Any, shape: Any) -> tuple[int, int, int] | None:
+    """The dimensions before those that are reduced, these, and those behind, where they lie side by side."""
+    kept = [d for d, n in enumerate(shape) if n > 1]
+    gone = [d for d in kept if d in axes]
+    if not gone or 0 in shape or kept[kept.index(gone[0]) :][: len(gone)] != gone:
+        return None
+    n, before = math.prod([shape[d] for d in gone]), math.prod(shape[: gone[0]])
+    return before, n, math.prod(shape) // (n * before)
+
+
+def _by_rows(rows: int, n: int, shape: Any, of_rows: Step, dtype: Any) -> Step:
+    """The rows of a matrix, each made one number, some at a time if they are many."""
+    step = max(1, _SUMMED // n)
+    if rows <= step:
+        return lambda x: of_rows(x.reshape(rows, n)).reshape(shape)
+
+    def in_parts(x: Any) -> Any:
+        x, out = x.reshape(rows, n), np.empty(rows, dtype)
+        for k in range(0, rows, step):
+            out[k : k + step] = of_rows(x[k : k + step])
+        return out.reshape(shape)
+
+    return in_parts
+
+
+def _one_by_one(fn: Any, cut: tuple[int, int, int], shape: Any) -> Step:
+    """The first of those that are reduced with the second, for all results at once, then with the third, and so on."""
+    before, n, behind = cut
+
+    def reduce(x: Any) -> Any:
+        x = x.reshape(before, n, behind)
+        out = fn(x[:, 0], x[:, 1])
+        for i in range(2, n):
+            fn(out, x[:, i], out=out)
+        return out.reshape(shape)
+
+    return reduce
+
+
+_SUMMED, _FEW_SUMMED, _FEWEST = 1 << 12, 128, 16
+"""Elements that BLAS adds up in one call, and so many to each result; elements that are added one after the other."""
 
 
 def extreme(fn: Any) -> Callable[..., Step | None]:
@@ -51,9 +82,21 @@ def extreme(fn: Any) -> Callable[..., Step | None]:
             return None
         if all(ins[0].shape[d] == 1 for d in axes):
             return Reshape(outs[0].shape)
+        cut, shape = _cut(axes, ins[0].shape), outs[0].shape
+        if cut is None or ins[0].size < _SUMMED:
+            return lambda x: fn.reduce(x, axes)
+        before, n, behind = cut
+        if n <= _FEWEST:
+            return _one_by_one(fn, cut, shape)
+        if behind == 1 and n <= _TURNED:
+            return lambda x: fn.reduce(np.ascontiguousarray(x.reshape(before, n).T), 0).reshape(shape)
         return lambda x: fn.reduce(x, axes)
 
     return make
+
+
+_TURNED = 64
+"""Elements of a row up to which a matrix is turned, so that NumPy finds the extremes of many rows at a time."""
 
 
 def reduced(fn: Any, kinds: str) -> Callable[..., Step | None]:
@@ -61,6 +104,9 @@ def reduced(fn: Any, kinds: str) -> Callable[..., Step | None]:
         axes, dt = params["axes"], ins[0].dtype
         if dt.kind not in kinds:
             return None
+        if dt.kind == "b" and not outs[0].shape and ins[0].size <= _SUMMED:
+            asked = "b'\\1' in" if fn is np.logical_or else "b'\\0' not in"
+            return Inline(f"truth[{asked} {{0}}.tobytes()]", fresh=True)
         return lambda x: np.asarray(fn.reduce(x, axes, dtype=dt), dt)
 
     return make
@@ -85,7 +131,8 @@ def place_of(fn: Any) -> Callable[..., Step | None]:
         if ins[0].dtype.kind == "c" or not ins[0].size or len(params["axes"]) != 1:
             return None
         (axis,), dt = params["axes"], outs[0].dtype
-        return lambda x: np.asarray(fn(x, axis), dt)
+        place = f"{{0}}.{fn.__name__}({axis})"
+        return Inline(place if dt == np.int64 else f"asarray({place}, {dt.name})", fresh=True)
 
     return make
 
@@ -96,7 +143,8 @@ def running(fn: Any) -> Callable[..., Step | None]:
         if dt.kind not in "iuf":
             return None
         if params["reverse"]:
-            return lambda x: np.flip(fn.accumulate(np.flip(x, axis), axis, dtype=dt), axis)
+            back = (*(slice(None),) * axis, slice(None, None, -1))
+            return lambda x: fn.accumulate(x[back], axis, dtype=dt)[back]
         return lambda x: fn.accumulate(x, axis, dtype=dt)
 
     return make

@@ -22,7 +22,7 @@ from . import (
     products as host_products,
     reductions as host_reductions,
 )
-from .inline import HALF, SAME, WHOLE, Inline, Reshape, Step, Unsure
+from .inline import HALF, SAME, WHOLE, Choice, Inline, Reshape, Step, Unsure
 
 
 def _always(fn: Step) -> Callable[..., Step]:
@@ -85,7 +85,7 @@ def _split(params: Any, ins: Any, outs: Any) -> Step:
 def _pad(params: Any, ins: Any, outs: Any) -> Step | None:
     at, shape, dt = _place_in(params, ins), outs[0].shape, outs[0].dtype
     if at is None:
-        return None
+        return _cut_off(params, ins)
 
     def pad(x: Any, fill: Any) -> Any:
         out = np.empty(shape, dt)
@@ -94,6 +94,15 @@ def _pad(params: Any, ins: Any, outs: Any) -> Step | None:
         return out
 
     return pad
+
+
+def _cut_off(params: Any, ins: Any) -> Step | None:
+    """Padding by less than nothing, which takes off what stands at the edges."""
+    config = params["padding_config"]
+    if any(low > 0 or high > 0 or inner for low, high, inner in config):
+        return None
+    at = tuple([slice(-low, n + high) for n, (low, high, _) in zip(ins[0].shape, config)])
+    return lambda x, fill: x[at]
 
 
 def _pad_with(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
@@ -126,7 +135,7 @@ def _select(params: Any, ins: Any, outs: Any) -> Step | None:
         return None
     whole = WHOLE.get(outs[0].dtype.itemsize)
     if outs[0].size < _MANY or whole is None:
-        return Inline("where({0}, {2}, {1})")
+        return Choice()
 
     whole, dt = np.dtype(whole), outs[0].dtype
 
@@ -134,6 +143,26 @@ def _select(params: Any, ins: Any, outs: Any) -> Step | None:
         no = no.view(whole)
         out = (no ^ yes.view(whole)) & np.negative(which.astype(whole))  # each may have fewer elements than the result
         out ^= no
+        return out.view(dt)
+
+    return select
+
+
+def _select_with(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
+    """`_select` with zeros: the bits of the other operand, or none."""
+    whole = WHOLE.get(outs[0].dtype.itemsize)
+    if whole is None or len(ins) != 3 or ins[0].dtype != np.bool_ or outs[0].size < _MANY:
+        return None
+    zeros = [i for i in (1, 2) if known[i] is not None and not known[i].ravel().view(np.uint8).any()]
+    if not zeros:
+        return None
+    whole, dt, shape, of_no = np.dtype(whole), outs[0].dtype, outs[0].shape, zeros[0] == 2
+
+    def select(which: Any, no: Any, yes: Any) -> Any:
+        bits = which.astype(whole)
+        np.subtract(bits, 1, bits) if of_no else np.negative(bits, bits)
+        kept = (no if of_no else yes).view(whole)
+        out = np.bitwise_and(kept, bits, bits) if bits.shape == shape else kept & bits
         return out.view(dt)
 
     return select
@@ -162,7 +191,7 @@ def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
     if HALF in (old, new):
         return Inline(f"asarray({{0}}, {new.name})") if np.float32 in (old, new) else None
     if new.kind == "b":
-        return lambda x: x != 0
+        return Inline(f"not_equal({{0}}, zero_{old.name})", fresh=True)
     if old.kind == "c" and new.kind != "c":
         return lambda x: np.real(x).astype(new) if new.kind == "f" else None
     if new.kind in "iu" and old.kind not in "iub":
@@ -179,7 +208,7 @@ def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
         return convert
     if not ins[0].shape:
         return Inline(f"asarray({{0}}, {new.name})")
-    return Inline(f"{{0}}.astype({new.name})")
+    return Inline(f"{{0}}.astype({new.name})", fresh=True)
 
 
 def _integer_pow(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -196,10 +225,15 @@ def _integer_pow(params: Any, ins: Any, outs: Any) -> Step | None:
             x = x * x if k else x
         return out
 
+    if params["y"] in _POWERS:
+        return _POWERS[params["y"]]
     if params["y"] > 0:
         return power
     one = np.ones((), ins[0].dtype)
     return lambda x: one / power(x)
+
+
+_POWERS = {2: Inline("multiply({0}, {0})", fresh=True), 3: Inline("multiply(multiply({0}, {0}), {0})", fresh=True)}
 
 
 def _stack(params: Any, ins: Any, outs: Any) -> Step:
@@ -225,15 +259,27 @@ def _unstack(params: Any, ins: Any, outs: Any) -> Step:
 
 
 def _tile(params: Any, ins: Any, outs: Any) -> Step:
-    reps = params["reps"]
-    return lambda x: np.tile(x, reps)
+    reps, shape, dt = params["reps"], outs[0].shape, outs[0].dtype
+    if not outs[0].size:
+        return lambda x: np.empty(shape, dt)
+    old = (1,) * (len(shape) - len(ins[0].shape)) + ins[0].shape
+    reps = (1,) * (len(shape) - len(reps)) + tuple(reps)
+    row = [x for n in old for x in (1, n)]
+    rows = [x for r, n in zip(reps, old) for x in (r, n)]
+
+    def tile(x: Any) -> Any:
+        out = np.empty(shape, dt)
+        out.reshape(rows)[...] = x.reshape(row)
+        return out
+
+    return tile
 
 
 def _bitcast(params: Any, ins: Any, outs: Any) -> Step | None:
     old, new = ins[0].dtype, outs[0].dtype
     if old.itemsize != new.itemsize or "b" in (old.kind, new.kind) or "c" in (old.kind, new.kind):
         return None
-    return lambda x: np.ascontiguousarray(x).view(new).reshape(x.shape)
+    return Inline(f"{{0}}.view({new.name})")
 
 
 def _round(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -244,7 +290,7 @@ def _round(params: Any, ins: Any, outs: Any) -> Step | None:
 def _clamp(params: Any, ins: Any, outs: Any) -> Step | None:
     if ins[1].dtype.kind == "c":
         return None
-    return lambda low, x, high: np.minimum(np.maximum(x, low), high)
+    return Inline("minimum(maximum({1}, {0}), {2})", fresh=True)
 
 
 def _sign(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -252,8 +298,7 @@ def _sign(params: Any, ins: Any, outs: Any) -> Step | None:
         return None
     if ins[0].dtype.kind in "iub":
         return np.sign
-
-    return lambda x: np.copysign(np.sign(x), x)
+    return Inline("copysign(sign({0}), {0})", fresh=True)
 
 
 def _real_only(fn: Step) -> Callable[..., Step | None]:
@@ -303,6 +348,17 @@ def _floats_only(fn: Step) -> Callable[..., Step | None]:
     return lambda params, ins, outs: fn if ins[0].dtype.kind == "f" else None
 
 
+def _of_ones(text: str) -> Callable[..., Step | None]:
+    """An expression of an array ``{x}`` of floating point numbers and of ``{one}``."""
+
+    def make(params: Any, ins: Any, outs: Any) -> Step | None:
+        if ins[0].dtype.kind != "f":
+            return None
+        return Inline(text.format(one=f"one_{ins[0].dtype.name}", x="{0}"), fresh=True)
+
+    return make
+
+
 class Primitive(NamedTuple):
     """How NumPy does what a primitive does."""
 
@@ -344,26 +400,28 @@ def _table() -> dict[str, Primitive]:
     }
     arithmetic = {
         "stop_gradient": _always(SAME), "stop_cotangent": _always(SAME), "copy": _always(SAME),
-        "unsplit": _always(SAME), "select_n": _select,
-        "real": _always(np.real), "imag": _always(np.imag), "conj": _always(np.conj),
+        "unsplit": _always(SAME),
+        "real": _always(Inline("{0}.real")), "imag": _always(Inline("{0}.imag")), "conj": _always(np.conj),
         "add": _always(np.add), "add_any": _always(np.add), "sub": _always(np.subtract),
-        "mul": _always(np.multiply), "divide": _floats_only(np.divide), "square": _always(lambda x: x * x),
+        "mul": _always(np.multiply), "divide": _floats_only(np.divide), "square": _always(_POWERS[2]),
         "integer_pow": _integer_pow, "neg": _always(np.negative), "abs": _always(np.abs), "sign": _sign,
         "max": _real_only(np.maximum), "min": _real_only(np.minimum), "clamp": _clamp, "floor": _floats_only(np.floor),
         "ceil": _floats_only(np.ceil), "round": _round, "eq": _always(np.equal), "ne": _always(np.not_equal),
         "lt": _real_only(np.less), "le": _real_only(np.less_equal), "gt": _real_only(np.greater),
         "ge": _real_only(np.greater_equal), "is_finite": _floats_only(np.isfinite), "and": _always(np.bitwise_and),
         "or": _always(np.bitwise_or), "xor": _always(np.bitwise_xor), "not": _always(np.invert),
-        "sqrt": _floats_only(np.sqrt), "rsqrt": _floats_only(host_curves.reciprocal_root),
+        "sqrt": _floats_only(np.sqrt), "rsqrt": _of_ones("divide({one}, sqrt({x}))"),
         "nextafter": _floats_only(np.nextafter),
-        "one_minus_square": _always(lambda x: (1 + x) * (1 - x)),  # since JAX 0.11: the derivative of tanh
+        # since JAX 0.11: the derivative of tanh
+        "one_minus_square": _of_ones("multiply(add({one}, {x}), subtract({one}, {x}))"),
     }  # fmt: skip
     curves = {
         "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2,
         "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
         "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
-        "atanh": np.arctanh, "cbrt": np.cbrt, "atan2": np.arctan2, "pow": np.power, "logistic": host_curves.logistic,
+        "atanh": np.arctanh, "cbrt": np.cbrt, "atan2": np.arctan2, "pow": np.power,
     }  # fmt: skip
+    arithmetic["logistic"] = _of_ones("divide({one}, add({one}, exp(negative({x}))))")
     whole = {
         "reduce_sum": host_reductions.summed,
         "reduce_max": host_reductions.extreme(np.maximum),
@@ -382,6 +440,7 @@ def _table() -> dict[str, Primitive]:
         **{name: Primitive(make, 0) for name, make in looks.items()},
         **{name: Primitive(make) for name, make in moves.items()},
         "pad": Primitive(_pad, knowing=_pad_with),
+        "select_n": Primitive(_select, spreads=True, knowing=_select_with),
         "convert_element_type": Primitive(_convert, spreads=True),
         **{name: Primitive(make, spreads=True) for name, make in arithmetic.items()},
         **{n: Primitive(host_curves.of_floats(fn), spreads=True, cost=host_curves.cost) for n, fn in curves.items()},
@@ -466,6 +525,19 @@ MOVES = frozenset((
     "copy", "convert_element_type", "pad", "select_n", "gather", "scatter", "dynamic_slice", "dynamic_update_slice",
 ))  # fmt: skip
 """Primitives that only move and convert elements."""
+
+
+_SILENT = MOVES - {"convert_element_type"} | {
+    "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "not", "is_finite", "argmax", "argmin", "reduce_and",
+    "reduce_or", "tile", "bitcast_convert_type", "real", "imag", "stop_gradient", "stop_cotangent", "unsplit", "iota",
+}  # fmt: skip
+_SILENT_OF_FLOATS = {"neg", "abs", "sign", "max", "min"}
+
+
+def is_silent(eqn: Any) -> bool:
+    """Whether NumPy warns of no value that a step is given, be it NaN or infinite."""
+    name = eqn.primitive.name
+    return name in _SILENT or (name in _SILENT_OF_FLOATS and eqn.outvars[0].aval.dtype.kind == "f")
 
 
 def filling(aval: Any) -> Step:

@@ -2,10 +2,10 @@
 
 Lives here: `bind.py`, which makes every public function from the table of operators; `generate.py`, the code of these
 functions; `enter.py`, the way in for what that code does not answer; `rows.py` and `composite.py`, the two forms of
-functions; `binding.py`, `arguments.py` and `parser.py`, which read arguments; `out.py` for `out=`; `overrides.py` for
-`__torch_function__`; `signatures.txt`, torch's signatures.
+functions; `binding.py`, `arguments.py` and `parser.py`, which read arguments; `out.py` for `out=`; `signatures.txt`,
+torch's signatures.
 
-May import: `modes/`, `graph/`, `memory/` and `run/`.
+May import: `overrides/`, `modes/`, `graph/`, `memory/` and `run/`.
 
 Begin with `bind.py`; the code of one function is made by `generate.py`.
 """

@@ -127,33 +127,6 @@ def _is_dtype(value: Any) -> bool:
     return isinstance(value, dtypes.dtype | dtypes.NamedDtype) or value in (bool, int, float, complex)
 
 
-TAKES: dict[str, Callable[[Any], bool]] = {
-    "Tensor": lambda v: isinstance(v, Tensor),
-    "Number": is_number,
-    "float": is_real,
-    "complex": is_number,
-    "int": is_int,
-    "torch.dtype": _is_dtype,
-    "bool": _is_bool,
-    "str": lambda v: isinstance(v, str),
-    "torch.device": lambda v: isinstance(v, str | devices.device) or is_int(v),
-    "torch.layout": is_layout,
-    "torch.Storage": _is_storage,
-    "torch.memory_format": lambda v: isinstance(v, memory_format),
-    "torch.Generator": lambda v: isinstance(v, generator.Generator),
-    "name": lambda v: isinstance(v, str),
-}
-"""Whether torch takes a value for a parameter of this kind, as far as it looks before it reads it."""
-ELEMENTS: dict[str, Callable[[Any], bool]] = {
-    "tuple of ints": is_index,
-    "tuple of floats": is_real,
-    "tuple of Scalars": is_number,
-    "tuple of bools": _is_bool,
-    "tuple of names": lambda v: v is None or isinstance(v, str),
-}
-"""The same of the first element of a sequence, which is all that torch looks at."""
-
-
 # --- what a function gets ----------------------------------------------------------------------------
 
 
@@ -165,11 +138,6 @@ def as_int(value: Any) -> int | None:
         whole = dtypes.BOOL < value._m.dtype.category < dtypes.FLOATING
         return int(concrete(value).reshape(())) if value._m.numel == 1 and whole else None
     return int(value) if is_int(value) else None
-
-
-def _as_single_int(value: Any) -> int | None:
-    """An int that is an argument of its own: no tensor with a dimension, which may stand for one in a size."""
-    return as_int(value) if is_int(value) else None
 
 
 def as_ints(value: Any) -> tuple[int, ...] | None:
@@ -205,35 +173,63 @@ def as_float(value: Any) -> float | None:
     return number.real
 
 
-def _as_dtype(value: Any) -> Any:
-    try:
-        return dtypes.to_dtype(value)
-    except TypeError:
-        return None
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, Tensor)
 
 
-class _Kind(NamedTuple):
-    name: str
-    """How messages call it."""
-    reads: Callable[[Any], Any]
-    """What a row gets of an argument; None if torch does not take it."""
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
 
 
-_KINDS = {
-    reg.Array: _Kind("Tensor", lambda v: v if isinstance(v, Tensor) else None),
-    reg.Scalar: _Kind("Number", as_number),
-    reg.TracedInt: _Kind("int", _as_single_int),
-    int: _Kind("int", _as_single_int),
-    float: _Kind("float", as_float),
-    bool: _Kind("bool", lambda v: bool(v) if _is_bool(v) else None),
-    str: _Kind("str", lambda v: v if isinstance(v, str) else None),
-    reg.Dims: _Kind("tuple of ints", _as_dims),
-    reg.Size: _Kind("tuple of ints", as_ints),
-    reg.Dtype: _Kind("torch.dtype", _as_dtype),
-    reg.Static: _Kind("Number", as_number),
-    reg.Arrays: _Kind("tuple of Tensors", lambda v: None),
-    reg.OptArrays: _Kind("tuple of Tensors", lambda v: None),
+def _is_some(value: Any) -> bool:
+    return value is not None
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class Kind(NamedTuple):
+    """A kind of parameters: what torch takes for it, as far as it looks before it reads it, and what a row gets."""
+
+    takes: Callable[[Any], bool]
+    reads: Callable[[Any], Any] = _same
+    """None stands for a value that turned out not to be taken."""
+
+
+KINDS: dict[str, Kind] = {
+    "Tensor": Kind(_is_tensor),
+    "Number": Kind(is_number, as_number),
+    "float": Kind(is_real, as_float),
+    "complex": Kind(is_number, as_number),
+    "int": Kind(is_int, as_int),
+    "bool": Kind(_is_bool, bool),
+    "str": Kind(_is_text),
+    "name": Kind(_is_text),
+    "tuple of ints": Kind(_is_some, as_ints),
+    "torch.dtype": Kind(_is_dtype, dtypes.to_dtype),
+    "torch.device": Kind(lambda v: isinstance(v, str | devices.device) or is_int(v)),
+    "torch.layout": Kind(is_layout),
+    "torch.Storage": Kind(_is_storage),
+    "torch.memory_format": Kind(lambda v: isinstance(v, memory_format)),
+    "torch.Generator": Kind(lambda v: isinstance(v, generator.Generator)),
 }
+"""Kinds of parameters by the names that torch's messages give them."""
+ELEMENTS: dict[str, Callable[[Any], bool]] = {
+    "tuple of ints": is_index,
+    "tuple of floats": is_real,
+    "tuple of Scalars": is_number,
+    "tuple of bools": _is_bool,
+    "tuple of names": lambda v: v is None or isinstance(v, str),
+}
+"""What torch takes for the first element of a sequence, which is all that it looks at."""
+_DIMS = Kind(_is_some, _as_dims)
+_NAMES = {
+    reg.Array: "Tensor", reg.Arrays: "tuple of Tensors", reg.OptArrays: "tuple of Tensors", reg.Scalar: "Number",
+    reg.Static: "Number", reg.TracedInt: "int", int: "int", float: "float", bool: "bool", str: "str",
+    reg.Dims: "tuple of ints", reg.Size: "tuple of ints", reg.Dtype: "torch.dtype",
+}  # fmt: skip
+"""The kinds of parameters of rows, by annotation."""
 
 
 def argument(op: str, param: reg.Param, position: int, value: Any) -> Any:
@@ -244,7 +240,8 @@ def argument(op: str, param: reg.Param, position: int, value: Any) -> Any:
         return None
     if param.kind is reg.Static and not isinstance(value, Tensor) and not isinstance(param.default, NUMBERS):
         return tuple(value) if isinstance(value, list) else value
-    out = _KINDS[param.kind].reads(value)
+    kind = _DIMS if param.kind is reg.Dims else KINDS[_NAMES[param.kind]]
+    out = kind.reads(value) if kind.takes(value) else None
     if out is None and param.scalar and not isinstance(value, Tensor):
         out = as_number(value)
     if out is None:
@@ -266,7 +263,7 @@ def real(fn: str, name: str, value: Any, position: int = 0) -> Any:
 def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeError:
     """torch's complaint about an argument of the wrong type."""
     where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
-    complaint = f"must be {_KINDS[param.kind].name}, not {type_name(value)}"
+    complaint = f"must be {_NAMES[param.kind]}, not {type_name(value)}"
     error = TypeError(f"{op}(): {where} {complaint}")
     error.about = (value, complaint)  # type: ignore[attr-defined] - for whoever handed the value on
     return error

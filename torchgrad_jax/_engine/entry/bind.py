@@ -6,10 +6,12 @@ makes sure that they are filled.
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ..._ops import TABLE
 from ..._ops.registry import OpDef
+from ..overrides.looking import own, renamed
 from ..surface import (
     COMPOSITES as COMPOSITES,
     METHODS as METHODS,
@@ -22,26 +24,7 @@ from ..surface import (
 from .binding import Binding, public_name
 from .composite import composite as composite
 from .generate import generate
-from .overrides import REPLACED, SOURCES
-from .rows import spreading
-
-
-def _public() -> Any:
-    for space, names in NAMESPACES.items():
-        for fn in names.values():
-            yield space, fn
-
-
-def _use_plain(plain: dict[Any, Any]) -> None:
-    """The engine's own calls are nobody's to override."""
-    for name, fn in list(vars(ops).items()):
-        setattr(ops, name, plain.get(fn, fn))
-
-
-SOURCES.append(_public)
-
-
-REPLACED.append(_use_plain)
+from .rows import RowForm, spreading
 
 
 def bind_table() -> None:
@@ -60,18 +43,28 @@ def inplace_operator(name: str) -> str:
     return f"__i{name.removeprefix('__')}"
 
 
-def _bind(row: OpDef, b: Binding, name: str, own: str) -> None:
-    """The functions of a row under one of its names; `own` if that is the row's."""
+def on_tensor(fn: Any, name: str) -> Any:
+    """A function for Tensor, which is not the one of a module: torch.add and Tensor.add are two things to override."""
+    form = getattr(fn, "form", None)
+    if isinstance(form, RowForm):
+        given = {"inplace": form.inplace, "operator": form.operator, "spread": form.spread is not None}
+        return generate(form.binding, name, **given, where=f"Tensor.{name}")
+    return own(fn, name) if form is None else renamed(form.under(fn, f"Tensor.{name}"), name)
+
+
+def _bind(row: OpDef, b: Binding, name: str, row_name: str) -> None:
+    """The functions of a row under one of its names; `row_name` if that is the row's own."""
     method = row.method and not row.namespace
     for suffix in ("", "_") if row.inplace else ("",):
-        if not (own or method or (row.function and not suffix)):
+        if not (row_name or method or (row.function and not suffix)):
             continue
         # The engine alone calls the others, with parameters of their own.
         known = row.function or method
         where = f"{row.namespace or 'torch'}.{name}{suffix}" if known else None
-        fn = generate(b, name + suffix, inplace=bool(suffix), where=where)
-        if own:
-            setattr(ops, own + suffix, fn)
+        make = functools.partial(generate, b, name + suffix, inplace=bool(suffix), where=where)
+        if row_name:
+            ops.declare(row_name + suffix, functools.partial(make, overridable=False))
+        fn = make()
         if method:
             enter(METHODS, name + suffix, fn)
             # Functions take a size as one argument.
@@ -79,7 +72,7 @@ def _bind(row: OpDef, b: Binding, name: str, own: str) -> None:
                 fn = generate(b, name, spread=False, where=f"torch.{name}")
         if row.namespace and (suffix or row.function):
             named(fn, row.namespace, name + suffix)
-        if (own and row.namespace) if suffix else row.function:
+        if (row_name and row.namespace) if suffix else row.function:
             enter(NAMESPACES.setdefault(row.namespace, {}), name + suffix, fn)
 
 

@@ -6,7 +6,7 @@ import copy
 import functools
 import inspect
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._core import events
@@ -15,10 +15,10 @@ from ..._core.state import MODES, OBSERVED
 from ..._ops.registry import Out
 from ..graph.record import PLAIN
 from ..memory.tensor import Tensor
-from ..surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, enter as enter_name, named
+from ..overrides.looking import foreign
+from ..surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, PREFIXED, enter as enter_name, named
 from .arguments import NUMPY_NAMES, as_int, type_name
 from .enter import Form, enter
-from .overrides import foreign
 from .parser import raise_if_any
 
 _NO_NAMES: Mapping[str, str] = types.MappingProxyType({})
@@ -44,20 +44,10 @@ def composite(
     has several overloads where there is one function here.
     """
     if fn is None:
-        return lambda f: composite(
-            f,
-            name=name,
-            method=method,
-            function=function,
-            namespace=namespace,
-            aliases=aliases,
-            inplace=inplace,
-            operator=operator,
-            out=out,
-            known_as=known_as,
-        )
+        options = {k: v for k, v in locals().items() if k != "fn"}
+        return functools.partial(composite, **options)
     label = name or fn.__name__
-    prefix = f"{namespace}_" if namespace in ("fft", "linalg", "special") else ""
+    prefix = f"{namespace}_" if namespace in PREFIXED else ""
     space = namespace or ("torch" if function else "Tensor")
 
     def made(of: Any, n: str, event: str, where: str, *rules: Any) -> Any:
@@ -119,10 +109,11 @@ class Composed(Form):
         code, kinds = fn.__code__, fn.__annotations__
         names, self.wild = parameter_names(fn)
         self.fn, self.event, self.row, self.said, self.where, self.out = fn, event, None, said, where, out
+        self.overridable = True
         varargs = code.co_flags & inspect.CO_VARARGS
         self.star = code.co_varnames[code.co_argcount + code.co_kwonlyargcount] if varargs else None
         self.adds_out = bool(out) and "out" not in names
-        self.first = names[0] if names and kinds.get(names[0]) in ("Tensor", Tensor) else None
+        self.first = names[0] if names and kinds.get(names[0]) == "Tensor" else None
         self.alias = {k: v for k, v in NUMPY_NAMES.items() if v in names and k not in names}
         self.alias.update(known_as)
         self.classes = {n: _CLASSES[k] for n, k in kinds.items() if k in _CLASSES and n in names}
@@ -133,12 +124,16 @@ class Composed(Form):
 
     def public(self) -> Any:
         """The function that users call."""
-        fn, fitting, form = self.fn, self.fitting, self
+        fn, fitting, alias, form = self.fn, self.fitting, self.alias, self
 
         @functools.wraps(fn)
         def public(*args: Any, **kwargs: Any) -> Any:
             kinds = (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else (*map(type, args),)
             lists = fitting.get(kinds, None)
+            if lists is None and kwargs and alias.keys() & kwargs:
+                own = {alias.get(k, k): v for k, v in kwargs.items()}
+                if len(own) == len(kwargs) and (*map(type, args), *own, *map(type, own.values())) in fitting:
+                    return public(*args, **own)
             if lists is None or (lists and foreign((*args, *kwargs.values()))) or MODES.bits & OBSERVED:
                 return enter(public, args, kwargs)
             try:
@@ -189,13 +184,12 @@ class Composed(Form):
         first = args[0] if args and self.first is not None else self
         if first is not self and not isinstance(first, Tensor) and not hasattr(type(first), "__torch_function__"):
             self.complain(args, kwargs)
-            where = f"{self.said}(): argument '{self.first}' (position 1)"
-            raise TypeError(f"{where} must be Tensor, not {type_name(first)}")
+            raise_if_any(self._complaint(args[:1], {}, _no_tensor_or_int))
         count, classes = len(args), self.classes
         odd = any(i < count and args[i].__class__ not in taken for i, taken in self.by_position)
         if odd or any(k in classes and v.__class__ not in classes[k] for k, v in kwargs.items()):
             self.complain(args, kwargs)
-            raise_if_any(_no_real_number(self.fn, self.said, args, kwargs))
+            raise_if_any(self._complaint(args, kwargs, _no_real_number))
         elif not self.wild:
             kinds = {*map(type, args), *map(type, kwargs.values())}
             if all(k in _ORDINARY or k in PLAIN or k in _SEQUENCES for k in kinds):
@@ -205,8 +199,37 @@ class Composed(Form):
     def explain(self, args: Any, kwargs: Any, error: Exception) -> None:
         """Raise what torch says of the arguments, if the error is about them."""
         self.complain(args, kwargs)
-        if isinstance(error, AttributeError | TypeError):
-            raise_if_any(_complaint(self.fn, self.said, args, kwargs, error))
+        about = getattr(error, "about", None)
+        if about is not None:  # an argument that was handed on to an operator, and what that said of it
+            places = [where for where, _, value in self._arguments(args, kwargs) if value is about[0]]
+            raise_if_any(TypeError(f"{places[0]} {about[1]}") if places else None)
+        elif isinstance(error, TypeError) or getattr(error, "name", None) == "_m":  # an attribute of tensors
+            raise_if_any(self._complaint(args, kwargs, _no_tensor_or_int))
+
+    def _arguments(self, args: Any, kwargs: Any) -> Iterator[tuple[str, str, Any]]:
+        """Of each argument how messages call it, its annotation, and its value."""
+        for i, (name, value) in enumerate([*zip(self.fn.__code__.co_varnames, args), *kwargs.items()]):
+            position = f" (position {i + 1})" if i < len(args) else ""
+            yield f"{self.said}(): argument '{name}'{position}", str(self.fn.__annotations__.get(name)), value
+
+    def _complaint(self, args: Any, kwargs: Any, is_wrong: Callable[[str, Any], bool]) -> TypeError | None:
+        """torch's complaint about the first argument that is wrong for its annotation."""
+        for where, annotation, value in self._arguments(args, kwargs):
+            if is_wrong(annotation, value):
+                return TypeError(f"{where} must be {annotation.partition(' | ')[0]}, not {type_name(value)}")
+        return None
+
+
+def _no_tensor_or_int(annotation: str, value: Any) -> bool:
+    kind, _, others = annotation.partition(" | ")
+    if others not in ("", "None") or (others and value is None):
+        return False
+    return (kind == "Tensor" and not isinstance(value, Tensor)) or (kind == "int" and as_int(value) is None)
+
+
+def _no_real_number(annotation: str, value: Any) -> bool:
+    """Whether this is a complex number or a text in the place of a float, with which NumPy would compute."""
+    return annotation.partition(" | ")[0] == "float" and isinstance(value, complex | str)
 
 
 def _of_sequences(public: Any) -> Any:
@@ -219,42 +242,3 @@ def _of_sequences(public: Any) -> Any:
         return public(*args, **kwargs)
 
     return function
-
-
-_TAKES = {"Tensor": (lambda v: isinstance(v, Tensor)), "int": (lambda v: as_int(v) is not None)}
-"""What an argument has to be, by its annotation."""
-
-
-def _complaint(
-    fn: Callable[..., Any], label: str, args: tuple[Any, ...], kwargs: dict[str, Any], error: Exception
-) -> TypeError | None:
-    """What torch says of an argument of the wrong type, which a composition finds out when it uses it."""
-    about = getattr(error, "about", None)
-    if about is None and isinstance(error, AttributeError) and error.name != "_m":
-        return None
-    given = [*zip(fn.__code__.co_varnames, args), *kwargs.items()]
-    for i, (name, value) in enumerate(given):
-        at = f" (position {i + 1})" if i < len(args) else ""
-        if about is not None:
-            if value is about[0]:
-                return TypeError(f"{label}(): argument '{name}'{at} {about[1]}")
-            continue
-        kind, _, optional = str(fn.__annotations__.get(name)).partition(" | ")
-        takes = _TAKES.get(kind)
-        if takes is None or optional not in ("", "None") or (value is None and optional):
-            continue
-        if not takes(value):
-            return TypeError(f"{label}(): argument '{name}'{at} must be {kind}, not {type_name(value)}")
-    return None
-
-
-def _no_real_number(
-    fn: Callable[..., Any], label: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> TypeError | None:
-    """The complaint about a complex number or a text in the place of a float, with which NumPy would compute."""
-    for i, (name, value) in enumerate([*zip(fn.__code__.co_varnames, args), *kwargs.items()]):
-        kind = str(fn.__annotations__.get(name)).partition(" | ")[0]
-        if kind == "float" and isinstance(value, complex | str):
-            at = f" (position {i + 1})" if i < len(args) else ""
-            return TypeError(f"{label}(): argument '{name}'{at} must be float, not {type_name(value)}")
-    return None

@@ -14,8 +14,8 @@ from typing import Any
 from jax.sharding import Sharding
 
 from ..._ops.registry import OpDef, Out
+from ..overrides.looking import begin, foreign
 from .out import write_out
-from .overrides import foreign, handle
 from .parser import raise_if_any, torch_complaint
 
 NO_NAMES: Mapping[str, Any] = MappingProxyType({})
@@ -24,9 +24,11 @@ NO_NAMES: Mapping[str, Any] = MappingProxyType({})
 class Form(ABC):
     """What a public function does with its arguments, and how it is called in messages."""
 
-    __slots__ = ("out", "row", "said", "where")
+    __slots__ = ("out", "overridable", "row", "said", "where")
     out: bool | Out
     """Whether it takes ``out=``, and what may be written there."""
+    overridable: bool
+    """Whether `__torch_function__` may answer for it."""
     row: OpDef | None
     """The row of the table, if the function is one of a row."""
     said: str
@@ -37,10 +39,6 @@ class Form(ABC):
     @abstractmethod
     def named(self, args: Any, kwargs: Any, more: Any, out: Any) -> tuple[Any, Any, Any]:
         """Arguments, arguments by name and `out`, where some came under other names or in other places."""
-
-    @abstractmethod
-    def under(self, public: Any, where: str) -> Any:
-        """The public function, or another one, whose overloads torch knows by this name."""
 
     @abstractmethod
     def answer(self, args: Any, kwargs: Any) -> Any:
@@ -73,8 +71,8 @@ def enter(me: Any, args: Any, kwargs: Any = NO_NAMES, more: Any = (), out: Any =
     form: Form = me.form
     if kwargs or more:
         args, kwargs, out = form.named(args, kwargs, more, out)
-    if foreign((*args, *kwargs.values())):
-        return handle(me, *form.given(args, kwargs if out is None else {**kwargs, "out": out}))
+    if form.overridable and foreign((*args, *kwargs.values())):
+        return begin(me, *form.given(args, kwargs if out is None else {**kwargs, "out": out}))
     try:
         return form.answer(args, kwargs) if out is None else write_out(form, args, kwargs, out)
     except Exception as error:

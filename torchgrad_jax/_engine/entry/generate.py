@@ -11,42 +11,45 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.arrays import placement, shapes
-from ..._core.state import DUAL, IN_RUN, INFERENCE, MODES, WRITE_LOCK, next_sequence_nr
+from ..._core.state import DUAL, IN_RUN, INFERENCE, MODES, PACKING, TRANSFORM, UNDER_JAX, WRITE_LOCK, next_sequence_nr
 from ..._ops import registry as reg
 from ..graph import record
-from ..graph.grad_plan import grad_plan
 from ..graph.history import edge_of, requires_grad_of
 from ..graph.inplace import apply_inplace, inplace_call, write_known
-from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES, apply
+from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES
 from ..graph.views import VIEW_MODES, fast_view
 from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor
 from ..surface import PREFIXED
-from .arguments import EMPTY, MISSING, size_argument
+from .arguments import EMPTY, MISSING, NUMPY_NAMES, size_argument
 from .binding import Binding, as_key
 from .enter import NO_NAMES, enter
 from .rows import RowForm
 
 
-def unrollable(b: Binding) -> bool:
+def unrollable(b: Binding, inplace: bool) -> bool:
     """Whether the plain case of this row can be unrolled."""
     row = b.row
-    required = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
-    others = [p for p in b.dynamic if p not in required]
-    return (
-        not b.lists
-        and not row.view
-        and row.check is None
-        and row.returns is None
-        and len(required) in (1, 2, 3)
-        and all(p.default is None or (p.kind is reg.Scalar and p.default is not EMPTY) for p in others)
-    )
+    required = _required(b)
+    if inplace:
+        others = [p for p in b.dynamic if p not in required]
+        plain = row.check is None and row.returns is None and not any(p.default is EMPTY for p in others)
+        return plain and not b.lists and len(required) in (1, 2, 3)
+    return not b.lists and not row.kernel.writes and bool(required) and len(b.dynamic) <= _MANY_LEAVES
+
+
+_MANY_LEAVES = 6
+
+
+def _required(b: Binding) -> list[reg.Param]:
+    """The parameters that are tensors, or numbers in their place, in every call."""
+    return [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
 
 
 # Names in generated code start with "_", so that no parameter of torch's can be shadowed.
 _LEAF = """
     _c{i} = {p}.__class__
-    if _c{i} in _plain and {p}._x.__class__ is not _Extras:
+    if {absent}_c{i} in _plain and {p}._x.__class__ is not _Extras:
         _k{i} = {p}._m
         if {p}._al is None:
             _x{i} = {p}._st.array
@@ -58,6 +61,10 @@ _LEAF = """
 {number}    else:
         return {fallback}
 """
+_ABSENT = """{p} is {default}:
+        _k{i} = _x{i} = None
+        _r{i} = False
+    elif """
 _NUMBER = """    elif _c{i} in _numbers:
         _k{i} = _c{i}
         _x{i} = {p}
@@ -68,10 +75,10 @@ _RUN = """
     except KeyError: _plan = None
     if _plan is None:{alone}
         try: _plan = _new_plan(_call, {keys}, {leaves})
-        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
+        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise{check}
+    _a = {fwd}
     if not _plan.single:
-        return _general(_call, {leaves})
-    _a = _plan.fwd({xs})
+        return _several(_plan, _a, {mask} if _mode & 1 else 0, {leaves}, _mode)
     _t = _new(_Tensor)
     _s = _new(_Storage)
     _s.array = _a
@@ -84,7 +91,11 @@ _RUN = """
         _mask = {mask}
         _gp = _plan.grads.get(_mask)
         if _gp is None:
-            _gp = _grad_plan(_plan, _mask)
+            _gp = _gradient_of(_plan, _mask, {leaves})
+        if _mode & {packing}:
+            _t._fn, _t._rg = None, False
+            _record(_gp, {leaves}, (_t, ), _mode)
+            return _t
         _n = _new(_gp.node_class)
         _n.gp = _gp
 {edges}
@@ -167,11 +178,12 @@ def generate(
     operator: bool = False,
     spread: bool = True,
     where: str | None = None,
+    overridable: bool = True,
 ) -> Callable[..., Any]:
     """The Python function for a row: ``name(...)``, ``name_(...)`` or an operator method.
 
     With `spread`, a size that comes last may come as so many arguments, which methods allow. `where` is the
-    full name by which torch's overloads are known.
+    full name by which torch's overloads are known; what the engine alone calls is not `overridable`.
 
     Its code is written when it is first called: writing all of them would double the time of an import.
     """
@@ -181,7 +193,7 @@ def generate(
     fn.__module__ = "torchgrad_jax"
     fn.__doc__ = b.row.doc
     said = f"{b.row.namespace}_{name}" if b.row.namespace in PREFIXED else name
-    fn.binding, fn.form = b, RowForm(b, said, inplace, operator, spread, where)
+    fn.binding, fn.form = b, RowForm(b, said, inplace, operator, spread, where, overridable)
     return fn
 
 
@@ -191,15 +203,17 @@ def _unwritten(*args: Any, **kwargs: Any) -> Any:
 
 def _first_call(fn: Any, args: Any, kwargs: Any) -> Any:
     """Give a function its code, in place, so that whoever holds it already has the fast one."""
-    name = fn.__name__
-    source, space = _source(fn.form, name)
-    # Named after this file, so that tracebacks can tell generated code from a user's.
-    exec(compile(source, f"{__file__}:{name}", "exec"), space)
-    made = space.pop(name)
-    for each in fn.__globals__.get("_twins", (fn,)):
-        each.__globals__.update(space)
-        each.__defaults__, each.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
-        each.__code__ = made.__code__
+    written, form = fn.binding.written, fn.form
+    key = (form.said, form.inplace, form.operator, form.spread is None)
+    if key not in written:
+        source, space = _source(form, form.said)
+        # Named after this file, so that tracebacks can tell generated code from a user's.
+        exec(compile(source, f"{__file__}:{form.said}", "exec"), space)
+        written[key] = space.pop(form.said)
+    made = written[key]
+    fn.__globals__.update(made.__globals__)
+    fn.__defaults__, fn.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
+    fn.__code__ = made.__code__
     return fn(*args, **kwargs)
 
 
@@ -209,9 +223,10 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     space: dict[str, Any] = {
         "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_Extras": Extras, "_plain": PLAIN,
         "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of, "_edge_of": edge_of,
-        "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw, "_general": apply,
+        "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw, "_several": record.several,
         "_taped": record.apply_taped, "_size_argument": size_argument, "_new_plan": record.new_plan,
-        "_grad_plan": grad_plan, "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key,
+        "_gradient_of": record.gradient_of, "_check": record.check_values, "_record": record.record,
+        "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key,
     }  # fmt: skip
     with_out = row.out and not form.inplace and not form.operator and not row.view
     more = varargs is None and not form.operator
@@ -219,6 +234,7 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     args = _tuple([p.name for p in b.params])
     if varargs is not None:
         lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
+    lines += _numpy_names(b, varargs)
     for left_out in row.numbers.left_out:
         lines += [
             f"    if {left_out} is _unsaid: {left_out} = None",
@@ -230,11 +246,24 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     fallback = f"_enter(_me, {args})"
     if row.view:
         lines += [*([] if form.inplace else _known_view(b, space)), f"    return {fallback}"]
-    elif unrollable(b):
-        lines += _unrolled(b, space, fallback, form.inplace, form.operator)
+    elif unrollable(b, form.inplace):
+        unrolled = _unrolled_write if form.inplace else _unrolled
+        lines += unrolled(b, space, fallback, form.operator)
     else:
         lines += _known_lines(b, space, fallback, form.inplace)
     return "\n".join(lines), space
+
+
+def _numpy_names(b: Binding, varargs: reg.Param | None) -> list[str]:
+    """Take NumPy's names of parameters, where nothing came under torch's."""
+    lines = []
+    for name, own in NUMPY_NAMES.items():
+        p = next((p for p in b.params if p.name == own and p is not varargs), None)
+        if p is not None and name not in ("x", "a", "x1", "x2"):
+            default = "_missing" if p.default is EMPTY else f"_default_{own}"
+            left_out = "_unsaid" if own in b.row.numbers.left_out else default
+            lines.append(f"        if {name!r} in _kw and {own} is {left_out}: {own} = _kw.pop({name!r})")
+    return ["    if _kw:", *lines] if lines else []
 
 
 def _known_view(b: Binding, space: dict[str, Any]) -> list[str]:
@@ -252,30 +281,64 @@ def _known_view(b: Binding, space: dict[str, Any]) -> list[str]:
     ]
 
 
-def _unrolled(b: Binding, space: dict[str, Any], fallback: str, inplace: bool, operator: bool) -> list[str]:
-    """The plain case: fresh result, or an unrecorded write to a tensor that owns its storage."""
-    tensors = [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
-    others = [p for p in b.dynamic if p not in tensors]
-    space.update({f"_default_{p.name}": p.default for p in others})
-    rare = "_mode > 1" if inplace else f"(_mode > 1 and _mode & {~COMMON})"
-    given = " or ".join([rare, *[f"{p.name} is not _default_{p.name}" for p in others]])
-    lines = [f"    if {given}:", *["    " + line for line in _known_lines(b, space, fallback, inplace)]]
+def _unrolled(b: Binding, space: dict[str, Any], fallback: str, operator: bool) -> list[str]:
+    """The plain case of a row that gives new tensors."""
+    common = COMMON & ~(TRANSFORM | UNDER_JAX) if b.row.check else COMMON  # a check takes no values that JAX traces
+    lines = [f"    if _mode > 1 and _mode & {~(common | PACKING)}:"]
+    lines += ["    " + line for line in _known_lines(b, space, fallback, False)]
     lines += _call_lines(b, space, fallback)
-    leaves = [p.name if p in tensors else "None" for p in b.dynamic]
-    if not inplace:
-        lines += [
-            f"    if _mode > 1 and _mode & {IN_RUN | DUAL}:",
-            f"        _t = _taped(_call, {_tuple(leaves)}, _mode)",
-            f"        return {fallback} if _t is None else _t",
-        ]
-    for i, p in enumerate(tensors):
+    leaves = [p.name if _may_be_tensor(p) else f"_x{i}" for i, p in enumerate(b.dynamic)]
+    numbers = [i for i, p in enumerate(b.dynamic) if not _may_be_tensor(p)]
+    for i in numbers:
+        lines += _number_lines(b.dynamic[i], space, fallback, f"_x{i}")
+        lines.append(f"    _k{i} = None if _x{i} is None else _x{i}.__class__")
+    lines += [
+        f"    if _mode > 1 and _mode & {IN_RUN | DUAL}:",
+        f"        _t = _taped(_call, {_tuple(_defaults_as_none(b, leaves))}, _mode)",
+        f"        return {fallback} if _t is None else _t",
+    ]
+    required = _required(b)
+    for i, p in enumerate(b.dynamic):
+        if i in numbers:
+            continue
         # Of an operator the first operand is a tensor; who calls it with a number is told so.
         number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
-        lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback))
+        default = _default_name(p, space)
+        absent = "" if p in required else _ABSENT.format(i=i, p=p.name, default=default)
+        lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback, absent=absent))
+        if b.row.kernel.conjugated is not None:
+            lines.append(f"    if {p.name}.__class__ in _plain and {p.name}._al is not None and {p.name}._al.conj:")
+            lines.append(f"        return {fallback}")
+    return [*lines, _run_lines(b, leaves, fallback)]
+
+
+def _may_be_tensor(p: reg.Param) -> bool:
+    return p.kind is reg.Array or p.scalar
+
+
+def _default_name(p: reg.Param, space: dict[str, Any]) -> str:
+    """The name of what stands for an argument that is left out."""
+    if p.default is EMPTY or p.default is None:
+        return "None"
+    space[f"_default_{p.name}"] = p.default
+    return f"_default_{p.name}"
+
+
+def _unrolled_write(b: Binding, space: dict[str, Any], fallback: str, operator: bool) -> list[str]:
+    """An unrecorded write to a plain tensor that owns its storage."""
+    tensors = _required(b)
+    others = [p for p in b.dynamic if p not in tensors]
+    space.update({f"_default_{p.name}": p.default for p in others})
+    given = " or ".join(["_mode > 1", *[f"{p.name} is not _default_{p.name}" for p in others]])
+    lines = [f"    if {given}:", *["    " + line for line in _known_lines(b, space, fallback, True)]]
+    lines += _call_lines(b, space, fallback)
+    leaves = [p.name if p in tensors else "None" for p in b.dynamic]
+    for i, p in enumerate(tensors):
+        number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
+        lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback, absent=""))
         if b.row.kernel.conjugated is not None:
             lines.append(f"    if {p.name}._al is not None and {p.name}._al.conj: return {fallback}")
-    run = _write_lines if inplace else _run_lines
-    return [*lines, run(b, space, tensors, leaves, fallback)]
+    return [*lines, _write_lines(b, space, tensors, leaves, fallback)]
 
 
 def _call_lines(b: Binding, space: dict[str, Any], fallback: str) -> list[str]:
@@ -310,7 +373,7 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
             lines.append(f"    if {p.name}.__class__ not in _sequences: return {fallback}")
             leaves, counts = f"{leaves}*{p.name}, ", f"{counts}len({p.name}), "
         elif p.kind in (reg.Scalar, reg.TracedInt):
-            lines += _number_lines(p, space, fallback)
+            lines += _number_lines(p, space, fallback, f"_l_{p.name}")
             leaves += f"_l_{p.name}, "
         else:
             leaves += f"{p.name}, "
@@ -328,15 +391,15 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
     ]
 
 
-def _number_lines(p: reg.Param, space: dict[str, Any], fallback: str) -> list[str]:
+def _number_lines(p: reg.Param, space: dict[str, Any], fallback: str, leaf: str) -> list[str]:
     """The leaf for a number: None where it is the default."""
     kinds = "_numbers" if p.kind is reg.Scalar else "(int,)"
-    given = [f"if {p.name}.__class__ in {kinds}: _l_{p.name} = {p.name}", f"else: return {fallback}"]
+    given = [f"if {p.name}.__class__ in {kinds}: {leaf} = {p.name}", f"else: return {fallback}"]
     if p.default is not EMPTY:
         default = f"_default_{p.name}"
         space[default] = p.default
         same = f"{p.name}.__class__ is {default}.__class__ and {p.name} == {default}"
-        given = [f"if {p.name} is {default} or ({same}): _l_{p.name} = None", f"el{given[0]}", given[1]]
+        given = [f"if {p.name} is {default} or ({same}): {leaf} = None", f"el{given[0]}", given[1]]
     return [f"    {line}" for line in given]
 
 
@@ -375,28 +438,51 @@ def _write_lines(
     )
 
 
-def _run_lines(
-    b: Binding, space: dict[str, Any], tensors: Sequence[reg.Param], leaves: Sequence[str], fallback: str
-) -> str:
+def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
     """Run the kernel, wrap its result, and record a node if an argument requires a gradient."""
-    bit = {p.name: 1 << i for i, p in enumerate(b.dynamic)}
-    if len(tensors) == 1:
-        mask = str(bit[tensors[0].name])
-    else:
-        mask = " + ".join(f"({bit[p.name]} if _r{i} else 0)" for i, p in enumerate(tensors))
-    alone = ""
-    if all(p.scalar for p in tensors):  # the call may have numbers alone, and no tensor
-        numbers = " and ".join(f"_c{i} in _numbers" for i in range(len(tensors)))
+    tensors = {i: p for i, p in enumerate(b.dynamic) if _may_be_tensor(p)}
+    every = range(len(b.dynamic))
+    alone, check = "", ""
+    required = _required(b)
+    if all(p.scalar for p in required):  # the call may have numbers alone, and no tensor
+        numbers = " and ".join(f"_c{i} in _numbers" for i, p in tensors.items() if p in required)
         alone = f"\n        if {numbers}: return {fallback}"
+    if b.row.check is not None:
+        check = f"\n    _check(_call, {_tuple(leaves)}, {_tuple([f'_x{i}' for i in every])})"
+    mask = " + ".join(f"({1 << i} if _r{i} else 0)" for i in tensors)
     return _RUN.format(
-        keys=_numbered(b, tensors, "k"),
-        xs=", ".join(f"_x{i}" for i in range(len(tensors))),
-        leaves=_tuple(leaves),
-        anyr=_any_requires(tensors),
+        keys=_tuple([f"_k{i}" for i in every]),
+        fwd=_forward(b, required),
+        leaves=_tuple(_defaults_as_none(b, leaves)),
+        anyr=" or ".join(f"_r{i}" for i in tensors),
         mask=mask,
-        edges="".join(_EDGE.format(i=i, p=p.name) for i, p in enumerate(tensors)),
-        edge_tuple=_numbered(b, tensors, "e"),
-        leaf_list=", ".join(leaves),
+        edges="".join(_EDGE.format(i=i, p=p.name) for i, p in tensors.items()),
+        edge_tuple=_tuple([f"_e{i}" if i in tensors else "None" for i in every]),
+        leaf_list=", ".join(_defaults_as_none(b, leaves)),
         alone=alone,
+        check=check,
+        packing=PACKING,
         args=_tuple([p.name for p in b.params]),
     )
+
+
+def _defaults_as_none(b: Binding, leaves: Sequence[str]) -> list[str]:
+    """The leaves, of which one that is left out is None."""
+    required = _required(b)
+    left_out = [p not in required and _may_be_tensor(p) and p.default not in (EMPTY, None) for p in b.dynamic]
+    return [
+        f"(None if _k{i} is None else {leaf})" if out else leaf for i, (leaf, out) in enumerate(zip(leaves, left_out))
+    ]
+
+
+def _forward(b: Binding, required: Sequence[reg.Param]) -> str:
+    """The call of the kernel, which gets the leaves that are there."""
+    xs = [f"_x{i}" for i in range(len(b.dynamic))]
+    maybe = [i for i, p in enumerate(b.dynamic) if p not in required and (_may_be_tensor(p) or p.default is not EMPTY)]
+    whole = f"_plan.fwd({', '.join(xs)})"
+    if not maybe:
+        return whole
+    if len(maybe) == 1:
+        (at,) = maybe
+        return f"_plan.fwd({', '.join(xs[:at] + xs[at + 1 :])}) if _k{at} is None else {whole}"
+    return f"_plan.fwd(*[_x for _x in ({', '.join(xs)},) if _x is not None])"

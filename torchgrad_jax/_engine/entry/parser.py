@@ -18,7 +18,7 @@ import numpy as np
 
 from ..._core.errors import warn
 from ..memory.tensor import Tensor
-from .arguments import ELEMENTS, NUMPY_NAMES, TAKES, is_index, is_number, type_name
+from .arguments import ELEMENTS, KINDS, NUMPY_NAMES, is_index, is_number, type_name
 
 NUMBERS_AS_TENSORS = frozenset(
     name + end
@@ -137,7 +137,7 @@ def _takes(p: Parameter, value: Any, position: int, numbers_too: bool) -> bool:
         if isinstance(value, list | tuple):
             return not value or element(value[0])
         return p.size > 0 and element(value)
-    return p.kind not in TAKES or TAKES[p.kind](value)
+    return p.kind not in KINDS or KINDS[p.kind].takes(value)
 
 
 # --- one overload ---------------------------------------------------------------------------------
@@ -315,63 +315,12 @@ def _unread(name: str, s: Signature, args: Sequence[Any], kwargs: Mapping[str, A
 
 def no_match(name: str, args: Sequence[Any], kwargs: Mapping[str, Any], options: Sequence[str]) -> str:
     """The text about a call that no overload takes."""
-    head = f"{name}() received an invalid combination of arguments - "
+    # torch names arguments in the order of a hash table, from the last to the first.
+    named = "".join(f"{k}={type_name(kwargs[k])}, " for k in list(kwargs)[::-1])
+    given = "".join(f"{type_name(a)}, " for a in args) + named
+    head = (
+        f"{name}() received an invalid combination of arguments - got ({given.removesuffix(', ') if args else given})"
+    )
     if len(options) == 1:
-        pieces = options[0].split(", ")
-        unmatched = _unmatched(pieces, kwargs)
-        if unmatched:
-            return f"{head}got unrecognized keyword arguments: {', '.join(unmatched)}"
-        same = len(args) + len(kwargs) == len(pieces)
-        got = _marked(pieces, args, kwargs) if same else _shown(args, kwargs)
-        return f"{head}got {got}, but expected ({options[0]})"
-    lines = [f"{head}got {_shown(args, kwargs)}, but expected one of:\n"]
-    for option in options:
-        lines.append(f" * ({option})\n")
-        pieces = option.split(", ")  # without parameters there is one piece, which is empty
-        if len(args) + len(kwargs) != len(pieces):
-            continue
-        unmatched = _unmatched(pieces, kwargs)
-        if unmatched:
-            lines.append(f"      didn't match because some of the keywords were incorrect: {', '.join(unmatched)}\n")
-        else:
-            types = _marked(pieces, args, kwargs)
-            lines.append(f"      didn't match because some of the arguments have invalid types: {types}\n")
-    return "".join(lines)
-
-
-def _backwards(kwargs: Mapping[str, Any]) -> list[str]:
-    """The names in the order of torch's messages, which is that of a hash table."""
-    return list(kwargs)[::-1]
-
-
-def _shown(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    text = "".join(f"{type_name(a)}, " for a in args)
-    text += "".join(f"{k}={type_name(kwargs[k])}, " for k in _backwards(kwargs))
-    return f"({text.removesuffix(', ') if args else text})"
-
-
-def _unmatched(pieces: Sequence[str], kwargs: Mapping[str, Any]) -> list[str]:
-    # torch takes the last word of each piece for the name, even if that is a default.
-    names = [piece.rpartition(" ")[2] for piece in pieces[max(len(pieces) - len(kwargs), 0) :]]
-    return [k for k in _backwards(kwargs) if k not in names]
-
-
-def _inside(value: Sequence[Any]) -> str:
-    """A list or tuple and what is in it."""
-    left, right = "[]" if isinstance(value, list) else "()"
-    last = "," if isinstance(value, tuple) and len(value) == 1 else ""
-    return f"{type_name(value)} of {left}{', '.join(type_name(v) for v in value)}{last}{right}"
-
-
-def _marked(pieces: Sequence[str], args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-    """The types of the arguments, those that are not the expected ones between exclamation marks."""
-    parts = []
-    for i, piece in enumerate(pieces):
-        kind, _, name = piece.rpartition(" ")
-        by_name = i >= len(args)
-        value = kwargs[name] if by_name else args[i]
-        found = _inside(value) if isinstance(value, list | tuple) else type_name(value)
-        label = f"{name}={found}" if by_name else found
-        expected = ("float", "int") if kind == "float" else (kind,)
-        parts.append(label if found in expected else f"!{label}!")
-    return f"({''.join(f'{p}, ' for p in parts).removesuffix(', ' if args else '')})"
+        return f"{head}, but expected ({options[0]})"
+    return f"{head}, but expected one of:\n" + "".join(f" * ({option})\n" for option in options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -17,6 +16,7 @@ from ..graph.record import NUMBERS, apply
 from ..graph.views import apply_view, apply_view_inplace
 from ..memory.tensor import Tensor, wrap_beside
 from ..modes.belonging import tensor_of_jax
+from ..run.row_calls import inplace_view
 from .arguments import EMPTY, MISSING, NUMPY_NAMES, bad_argument, tensor_of
 from .binding import Binding
 from .enter import Form
@@ -38,20 +38,17 @@ class RowForm(Form):
 
     __slots__ = ("binding", "inplace", "operator", "spread")
 
-    def __init__(self, b: Binding, said: str, inplace: bool, operator: bool, spread: bool, where: str | None) -> None:
+    def __init__(
+        self, b: Binding, said: str, inplace: bool, operator: bool, spread: bool, where: str | None, overridable: bool
+    ) -> None:
         self.binding, self.row, self.said, self.where, self.out = b, b.row, said, where, b.row.out
+        self.overridable = overridable
         self.inplace, self.operator, self.spread = inplace, operator, spreading(b) if spread else None
 
     @property
     def method(self) -> bool:
         """Whether this is a method of Tensor."""
         return self.where is not None and self.where.startswith("Tensor.")
-
-    def under(self, public: Any, where: str) -> Any:
-        """The public function, whose overloads torch knows by this name."""
-        form = public.form = copy.copy(self)
-        form.where = where
-        return public
 
     # --- what it does
 
@@ -64,7 +61,7 @@ class RowForm(Form):
             if not isinstance(args[0], Tensor):
                 raise bad_argument(f"{b.public}_", b.params[0], 1, args[0])
             call, leaves = b.general(args)
-            return apply_view_inplace(b.inplace_view(call), leaves) if row.view else apply_inplace(call, leaves)
+            return apply_view_inplace(inplace_view(call), leaves) if row.view else apply_inplace(call, leaves)
         if not self.method and self.said in NUMBERS_AS_TENSORS and all(a.__class__ in NUMBERS for a in args[:2]):
             args = (tensor_of(args[0]), *args[1:])
         call, leaves = b.general(args)

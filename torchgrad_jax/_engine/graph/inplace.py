@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,12 +14,14 @@ import numpy as np
 from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
-from ..._core.state import DUAL, FAKE, GRAD, MODES, OBSERVED, WRITE_LOCK
+from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, MODES, OBSERVED, WRITE_LOCK
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
+from ..memory import owned
 from ..memory.derivative_stops import under_jax
 from ..memory.strided import check_disjoint, check_writable, is_mirrored, same_memory, warn_of_overlap, write
 from ..memory.tensor import Tensor, alias_of, check_counted, extras, make
-from ..run.trace import Call, Plan, compute_dtype
+from ..run import executors
+from ..run.trace import Call, Plan, aval, compute_dtype
 from .grad_plan import GradPlan
 from .history import check_captured, check_inplace, edge_of, grad_fn_of, rebase_history
 from .node import Node
@@ -35,6 +38,7 @@ from .record import (
     plain_leaves,
     plain_node,
     run_plan,
+    with_absent,
 )
 
 
@@ -124,9 +128,21 @@ class InplacePlan(Plan):
             fn.__name__ = fn.__qualname__ = call.name
             self.fn, self.found = fn, None
             self.fwd = self._compiled(fn)
+        elif call.apart is Apart.WHOLLY and me.numel >= owned.FROM and self.device.type == "cpu":
+            self._put_elements()
         self.outs, self.single, self.out = (me,), True, me
         self._without_data()
         self._set_diff()
+
+    def _put_elements(self) -> None:
+        """Let NumPy put a few elements into a large array; where a storage has its memory alone, in place."""
+        found, avals = self.found, [aval(self.keys[i]) for i in self.present]
+        closed = found.closed() if found is not None else jax.make_jaxpr(self.fn)(*avals)
+        fwd = executors.putting(jax.jit(self.fn), closed, weakref.ref(self))
+        if fwd is not None and self.kernel[0] is None:
+            self.fwd = fwd
+        elif fwd is not None:
+            self.kernel[0] = fwd
 
 
 def _keep_old_self(gp: GradPlan, leaves: Sequence[Any], array: Any) -> Sequence[Any]:
@@ -151,7 +167,7 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
 
 def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
     """`apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    if mode > GRAD or MODES.transforms:
+    if mode & ~(GRAD | FUNCTION_MODE) or MODES.transforms:
         return None
     with WRITE_LOCK:
         return _write_plain(call, leaves)
@@ -160,32 +176,79 @@ def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
 def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     """`write_known`, while no other thread writes."""
     me, writing = leaves[0], inplace_call(call)
-    checked = writing.rules.check is not None or not writing.plain
-    plain = None if checked else plain_leaves(leaves, MODES.bits)
-    if plain is None or me.__class__ not in PLAIN or me._m.overlaps or is_mirrored(me):
+    if writing.rules.check is not None or not writing.plain or me.__class__ not in PLAIN:
+        return None
+    if me._m.overlaps or is_mirrored(me):
         return None
     for v in leaves[1:]:
         if v.__class__ in PLAIN and v._st is me._st:  # the two may overlap
             return None
+    if writing.apart is Apart.WHOLLY and owned.may_be(me) and _put(call, writing, leaves) is not None:
+        return me
+    return _write_result(call, writing, leaves)
+
+
+def _write_result(call: Call, writing: InplaceCall, leaves: Sequence[Any]) -> Tensor | None:
+    """Run a known kernel and write what it gives."""
+    me, plain = leaves[0], plain_leaves(leaves, MODES.bits)
+    if plain is None:
+        return None
     keys, xs, mask = plain
     plan = writing.plans.get(keys)
     if plan is None or not plan.single:
         return None
-    if MODES.bits and (mask or me._al is not None) and call.row.grad is not Grad.NO:
-        check_inplace(me, bool(mask))
-    recording = MODES.bits and mask and plan.any_diff
-    gp = (plan.grads.get(mask) or gradient_of(plan, mask, leaves)) if recording else None
+    gp = _gradient_of_write(call, plan, mask, leaves)
     if call.check is not None:
-        check_values(call, leaves, xs)
+        check_values(call, leaves, with_absent(leaves, xs))
     array = plan.fwd(*xs)
-    node = None
-    if gp is not None:
-        kept = _keep_old_self(gp, leaves, xs[0])
-        node = begin_node(gp, kept, MODES.bits) if gp.saved_out else plain_node(gp, kept, ())
+    node = None if gp is None else _node_of_write(gp, _keep_old_self(gp, leaves, xs[0]))
     write(me, array)
     if node is not None:
         _attach_write(me, node, MODES.bits)
     return me
+
+
+def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any]) -> Tensor | None:
+    """Put elements where the first leaf's storage has its memory alone; None where nothing was done."""
+    me, plain = leaves[0], plain_leaves(leaves[1:], MODES.bits)
+    if plain is None:
+        return None
+    keys, xs, mask = plain
+    plan = writing.plans.get((me._m, *keys))
+    fwd = None if plan is None else plan.kernel[0] or plan.fwd
+    if plan is None or not isinstance(fwd, executors.Putting):
+        return None
+    gp = _gradient_of_write(call, plan, mask << 1 | me._rg, leaves)
+    if gp is not None and 0 in gp.saved_in:
+        return None
+    shown = [jax.ShapeDtypeStruct(me._m.shape, me._m.dtype.np), *xs]  # checks look at the elements of the others
+    if call.check is not None:
+        check_values(call, leaves, with_absent(leaves, shown))
+    plan.fwd.check(shown)
+    memory = owned.memory_of(me._st)
+    if memory is None:
+        return None
+    node = None if gp is None else _node_of_write(gp, leaves)
+    fwd.into(memory, xs)
+    me._st.stamp += 1
+    me._vc.version += 1
+    if node is not None:
+        _attach_write(me, node, MODES.bits)
+    return me
+
+
+def _gradient_of_write(call: Call, plan: Plan, mask: int, leaves: Sequence[Any]) -> GradPlan | None:
+    """The gradient that a write to the first leaf is recorded with, if it is, and torch's refusals."""
+    me = leaves[0]
+    recorded = MODES.bits & GRAD
+    if recorded and (mask or me._al is not None) and call.row.grad is not Grad.NO:
+        check_inplace(me, bool(mask))
+    recording = recorded and mask and plan.any_diff
+    return (plan.grads.get(mask) or gradient_of(plan, mask, leaves)) if recording else None
+
+
+def _node_of_write(gp: GradPlan, kept: Sequence[Any]) -> Node:
+    return begin_node(gp, kept, MODES.bits) if gp.saved_out else plain_node(gp, kept, ())
 
 
 def _attach_write(me: Tensor, node: Node, mode: int) -> None:

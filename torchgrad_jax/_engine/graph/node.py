@@ -199,13 +199,10 @@ class AccumulateGrad(Node):
     variable: Any
     meta: Any  # shape and dtype of the variable when the node was made
 
+    gp, edges, saved, vers = None, (), (), ()
+
     def __init__(self, variable: Any) -> None:
-        self.variable = variable
-        self.meta = variable._m
-        self.gp = None
-        self.edges = ()
-        self.saved = ()
-        self.vers = ()
+        self.variable, self.meta = variable, variable._m
         self.seq = next_sequence_nr()
         self.extras = None
 

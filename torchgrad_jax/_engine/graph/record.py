@@ -25,6 +25,7 @@ from ..._core.state import (
     CUT,
     DUAL,
     FAKE,
+    FUNCTION_MODE,
     GRAD,
     IN_RUN,
     INFERENCE,
@@ -60,11 +61,11 @@ from .node import Node, Spare, new_node
 PLAIN: set[type] = {Tensor}
 """Classes whose instances never override how functions treat them."""
 NUMBERS: tuple[Any, ...] = (bool, int, float, complex)
-COMMON = GRAD | TRANSFORM | IN_RUN | DUAL | UNDER_JAX
-"""Modes in which calls on plain tensors take short ways; of the last two, what a tape of `vmap` can write down."""
+COMMON = GRAD | TRANSFORM | IN_RUN | DUAL | UNDER_JAX | FUNCTION_MODE
+"""Modes in which calls on plain tensors take short ways: in runs and at levels what a tape of `vmap` can write down."""
 
 
-PLAIN_MODES = GRAD | TRANSFORM | UNDER_JAX | INFERENCE | SAYS_GRAD | PACKING
+PLAIN_MODES = GRAD | TRANSFORM | UNDER_JAX | INFERENCE | SAYS_GRAD | PACKING | FUNCTION_MODE
 """Modes in which a call on plain tensors whose plan is known needs nothing else."""
 
 
@@ -136,10 +137,16 @@ def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
         or (None in edges and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, edges)))
     ):
         needed = needed_inputs(gp, edges)
-        saved = [
-            save_general(v, False) if needed is None or i in needed else (read(v) if isinstance(v, Tensor) else v)
-            for i, v in zip(gp.saved_in, saved)
-        ]
+        if needed is None:
+            saved = [
+                saving.pack(v, False) if v.__class__ is Tensor and v._x is None else save_general(v, False)
+                for v in saved
+            ]
+        else:
+            saved = [
+                save_general(v, False) if i in needed else (read(v) if isinstance(v, Tensor) else v)
+                for i, v in zip(gp.saved_in, saved)
+            ]
         if needed is not None and needed.isdisjoint(gp.saved_in):
             saved = Spare(saved)
     return new_node(gp, edges, tuple(saved) if saved.__class__ is list else saved, vers)
@@ -294,7 +301,7 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
     """Run the forward with the call's checks on concrete values around it."""
     if call.check is not None:
         if not any(isinstance(x, jax.core.Tracer) for x in xs):
-            check_values(call, leaves, xs)
+            check_values(call, leaves, with_absent(leaves, xs))
         else:
             deferred.check_later(call, leaves)
     run = MODES.run
@@ -303,14 +310,19 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
     return _results(plan, run.kernel(plan, xs))
 
 
-def check_values(call: Call, leaves: Sequence[Any], xs: Sequence[Any]) -> None:
+def check_values(call: Call, leaves: Sequence[Any], values: Sequence[Any]) -> None:
     """Check values; a view that must not be used any more comes before what is wrong with them."""
-    it = iter(xs)
     try:
-        call.check([None if v is None else next(it) for v in leaves])
+        call.check(values)
     except Exception:
         complain_first(leaves)
         raise
+
+
+def with_absent(leaves: Sequence[Any], xs: Sequence[Any]) -> list[Any]:
+    """The values of the leaves, None for those that are."""
+    it = iter(xs)
+    return [None if v is None else next(it) for v in leaves]
 
 
 def _results(plan: Plan, outs: Any) -> tuple[Any, ...]:
@@ -380,21 +392,26 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
     if call.check is not None:
         if mode > GRAD and any(isinstance(x, jax.core.Tracer) for x in xs):
             return None
-        check_values(call, leaves, xs)
+        check_values(call, leaves, xs if len(xs) == len(leaves) else with_absent(leaves, xs))
     arrays = plan.fwd(*xs)
-    recorded = mode & GRAD and mask and plan.any_diff
-    if plan.single:
-        t = make(arrays, plan.outs[0])
-        if recorded:
-            _record_known(plan, mask, leaves, (t,), mode)
-        elif mode & INFERENCE:
-            mark_inference(t)
-        return t
+    if not plan.single:
+        return several(plan, arrays, mask if mode & GRAD else 0, leaves, mode)
+    t = make(arrays, plan.outs[0])
+    if mode & GRAD and mask and plan.any_diff:
+        _record_known(plan, mask, leaves, (t,), mode)
+    elif mode & INFERENCE:
+        mark_inference(t)
+    return t
+
+
+def several(plan: Plan, arrays: Sequence[Any], mask: int, leaves: Sequence[Any], mode: int) -> Any:
+    """The results of a plan that has several, of plain tensors; they are recorded where `mask` says so."""
+    call = plan.call
     outs = tuple([make(a, m) for a, m in zip(arrays, plan.outs)])
     if mode & INFERENCE:
         for t in outs:
             mark_inference(t)
-    if recorded:
+    if mask and plan.any_diff:
         _record_known(plan, mask, leaves, outs, mode)
     if call.row.kernel.writes:
         _write_back(call, leaves, outs)

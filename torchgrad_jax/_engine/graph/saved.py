@@ -41,20 +41,15 @@ def versions_to_keep(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[i
 def pack(value: Any, is_output: bool) -> Any:
     """Run the innermost pack hook on a value about to be saved."""
     hooks = MODES.pack_hooks
-    if isinstance(value, Storage):
-        tensor = tensor_over(value)
-    elif isinstance(value, Tensor):
-        tensor = value
-    else:
+    if not hooks or not isinstance(value, Tensor | Storage):
         return value
-    if not hooks:
-        return value
-    before, recording = tensor._vc.version, MODES.bits & GRAD
+    tensor = tensor_over(value) if isinstance(value, Storage) else value
+    own, bits, before = MODES.own, MODES.bits, tensor._vc.version
     try:  # what a hook computes is not packed, and not recorded
-        MODES.own |= {"pack_hooks": (), "bits": MODES.bits & ~(PACKING | GRAD)}
+        own |= {"pack_hooks": (), "bits": bits & ~(PACKING | GRAD)}
         packed = hooks[-1][0](tensor)
     finally:
-        MODES.own |= {"pack_hooks": hooks, "bits": MODES.bits & ~GRAD | PACKING | recording}
+        own |= {"pack_hooks": hooks, "bits": MODES.bits & ~GRAD | PACKING | bits & GRAD}
     if tensor._vc.version != before:
         raise RuntimeError(
             "A saved tensor pack hook is modifying its input in place. Tensors provided as input to pack hook "

@@ -9,7 +9,19 @@ from ..._core import events
 from ..._core.arrays import shapes
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
-from ..._core.state import CUT, DUAL, FAKE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, TRANSFORM, UNDER_JAX
+from ..._core.state import (
+    CUT,
+    DUAL,
+    FAKE,
+    FUNCTION_MODE,
+    GRAD,
+    INFERENCE,
+    MODES,
+    OBSERVED,
+    PACKING,
+    TRANSFORM,
+    UNDER_JAX,
+)
 from ..memory import strided
 from ..memory.derivative_stops import stop_derivative
 from ..memory.escapes import refuse_escape
@@ -243,7 +255,7 @@ def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | 
     return None if changed else (metas, tuple([g.offset for g in many]), call, tuple(leaves[1:]), changed)
 
 
-VIEW_MODES = GRAD | TRANSFORM | INFERENCE | PACKING
+VIEW_MODES = GRAD | TRANSFORM | INFERENCE | PACKING | FUNCTION_MODE
 """Modes in which views that were made before are made by `fast_view`."""
 
 

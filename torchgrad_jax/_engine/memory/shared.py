@@ -226,13 +226,14 @@ def view_of(t: Tensor) -> np.ndarray | None:
 def _memory_of(st: Storage) -> Shared | None:
     if st.__class__ is SharedStorage:
         return st.pointer if _ARRAY.__get__(st) is st.pointer.seen else None
-    if st.__class__ is not Storage or st.meta.device.type != "cpu" or not _has_values(st.array):
+    array = st.array  # from here on the storage is not one that has its memory alone
+    if st.__class__ is not Storage or st.meta.device.type != "cpu" or not _has_values(array):
         return None
     st.data_ptr()
     buffer = st.pointer.buffer
-    memory = Shared(buffer, st.meta, buffer if buffer.base is None else buffer.base, st.array)
+    memory = Shared(buffer, st.meta, buffer if buffer.base is None else buffer.base, array)
     memory.asked = st.pointer.stamp is not None
-    np.copyto(memory.window, np.asarray(st.array))
+    np.copyto(memory.window, np.asarray(array))
     st.pointer = memory
     st.__class__ = SharedStorage
     return memory

@@ -14,15 +14,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.sharding import NamedSharding, PartitionSpec
 
-from ..._core.arrays import shapes
+from ..._core.arrays import placement, shapes, uneven
 from ..._core.arrays.meta import Meta
-from ..._core.arrays.placement import MANY, spread_over
+from ..._core.arrays.placement import MANY, place, spread_over
 from ..._core.errors import messages as errors, warn
 from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS
 from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WRITE_LOCK
 from ..run import executors
+from . import owned
 from .derivative_stops import unrecorded
 from .escapes import before_write
 from .tensor import CREATED_DEFAULT, Alias, Tensor, placement_of
@@ -430,7 +432,36 @@ def is_direct(t: Tensor) -> bool:
 
 def placement_of_tensor(t: Tensor) -> Any:
     """The sharding of what a tensor reads, which is not that of the storage for a view; None on one device."""
-    return placement_of(t._st) if is_direct(t) else spread_over(read(t))
+    return placement_of(t._st) if is_direct(t) else _placement_of_view(t) or spread_over(read(t))
+
+
+def _placement_of_view(t: Tensor) -> Any:
+    """The sharding of a view of a storage over a mesh.
+
+    A dimension of the view is split as one of the storage where its steps run to that one's end, and begin where the
+    parts do: `x[:, 0]`, `x.t()` and `x.flatten()` are split as the rows of `x`. None where the storage is on no mesh.
+    """
+    there, m, store, offset = placement_of(t._st), t._m, t._st.meta, t._al.offset
+    if not isinstance(there, NamedSharding) or m.dtype.itemsize != store.dtype.itemsize:
+        return None
+    entries: list[Any] = [None] * m.ndim
+    for dim, entry in enumerate(there.spec):
+        step, length = store.strides[dim], store.shape[dim]
+        if entry is None or not step or offset % (step * length) >= step:
+            continue
+        same = (d for d in range(m.ndim) if m.strides[d] == step and m.shape[d] == length)
+        parts = placement.parts_of(there, entry)
+        joined = (
+            d
+            for d in range(m.ndim)
+            if m.shape[d] % parts == 0 and length % parts == 0 and m.strides[d] * m.shape[d] == step * length
+        )
+        found = next(same, next(joined, None))
+        if found is not None and entries[found] is None:
+            entries[found] = entry
+    while entries and entries[-1] is None:
+        entries.pop()
+    return NamedSharding(there.mesh, PartitionSpec(*entries))
 
 
 def conjugations(leaves: Sequence[Any]) -> tuple[bool, ...]:
@@ -461,7 +492,14 @@ def read_stored(t: Tensor) -> Any:
     if is_direct(t):
         return st.array
     stamp = st.stamp  # it is read before the array, as another thread may write in between
+    if st.__class__ is owned.OwnedStorage:
+        array = owned.read_part(st, t._m, al.offset, al.conj, al.neg)
+        if array is not None:
+            al.array, al.stamp = array, stamp
+            return array
     array = _seldom_read(st.meta, t._m, al.conj, al.neg).call(st.array, al.offset)
+    if MANY and (there := _placement_of_view(t)) is not None:
+        array = place(array, uneven.even(there, t._m.shape))
     # A tracer must not be met again outside of its trace.
     if st.views_keep_values and not isinstance(array, jax.core.Tracer):
         al.array, al.stamp = array, stamp
@@ -484,10 +522,12 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
             placement_of(st)
         if mode & UNDER_JAX:
             before_write(t, array)
-        held, whole = run.uses.array_to_write(t), is_direct(t)
-        new = array if whole else _written(t, held, array)
-        follows_jax = not mode & GRAD and (run.jax_derives or mode & CUT)
-        st.array = unrecorded(held, new) if follows_jax else new
+        whole, follows_jax = is_direct(t), not mode & GRAD and (run.jax_derives or mode & CUT)
+        alone = not (whole or follows_jax or mode & UNDER_JAX) and run.at_once
+        if not alone or not owned.write_part(st, t._m, al.offset, al.conj, al.neg, array):
+            held = run.uses.array_to_write(t)
+            new = array if whole else _written(t, held, array)
+            st.array = unrecorded(held, new) if follows_jax else new
         st.stamp += 1
         if not (whole or follows_jax or t._m.overlaps) and run.at_once:
             al.array, al.stamp = array, st.stamp

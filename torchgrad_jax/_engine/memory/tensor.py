@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from ..._core.arrays import devices, dtypes, placement
+from ..._core.arrays import devices, dtypes, placement, uneven
 from ..._core.arrays.meta import Meta, meta
 from ..._core.state import GRAD, IN_RUN, INFERENCE, MODES, UNDER_JAX
 
@@ -71,9 +71,52 @@ class PlacedStorage(Storage):
     array: Any = property(_ARRAY.__get__, _put_in_place)
 
 
+def _without_padding(st: Any) -> Any:
+    kept = _ARRAY.__get__(st)
+    if not isinstance(kept, jax.Array) or isinstance(kept, Tracer) or st.meta.device.type == "meta":
+        return kept
+    return uneven.unpad(kept, st.placement, st.meta.shape)
+
+
+def _put_with_padding(st: Any, value: Any) -> None:
+    real = not isinstance(value, Tracer) and st.meta.device.type != "meta"
+    _ARRAY.__set__(st, uneven.pad(value, st.placement) if real else value)
+
+
+class PaddedStorage(PlacedStorage):
+    """A storage that the devices have unequal parts of: they are filled up to equal ones, where nobody sees it."""
+
+    __slots__ = ()
+    views_keep_values = False
+    array: Any = property(_without_padding, _put_with_padding)
+
+
+def kept_array(st: Storage) -> Any:
+    """The array of a storage as the devices have it, filled up where its parts are unequal."""
+    return _ARRAY.__get__(st) if st.__class__ is PaddedStorage else st.array
+
+
+def keep_placed(st: Storage, there: Any) -> None:
+    """Have a storage keep its parts where a sharding says, also what is written to it later."""
+    if not placement.MANY:
+        placement.MANY.append(True)
+    array = st.array
+    st.placement = there
+    st.__class__ = PlacedStorage if uneven.padding_of(st.meta.shape, there) is None else PaddedStorage
+    st.array = array
+
+
+def of_kept(kept: Any, m: Meta, there: Any) -> Tensor:
+    """A tensor around an array as `kept_array` gives it."""
+    t = make(kept, m)
+    t._st.placement = there
+    t._st.__class__ = PlacedStorage if uneven.padding_of(m.shape, there) is None else PaddedStorage
+    return t
+
+
 def placement_of(st: Storage) -> Any:
     """The sharding of a storage on several devices, which it has from now on; None for any other."""
-    if st.__class__ is PlacedStorage:
+    if isinstance(st, PlacedStorage):
         return st.placement
     if st.__class__ is not Storage:
         return None
@@ -97,10 +140,7 @@ def placed_later(array: Any, m: Meta, there: Any) -> Tensor:
     """A tensor on the meta device: what is made of it with data will be spread as the sharding says."""
     if not placement.MANY:
         placement.MANY.append(True)
-    t = make(array, m)
-    t._st.placement = there
-    t._st.__class__ = PlacedStorage
-    return t
+    return of_kept(array, m, there)
 
 
 def storage_size(m: Meta) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -33,7 +34,7 @@ class Compiled:
         self.pure = _as_function([*_rows(key[0])], key[1], self.outs)
         self.kernel = executors.Jitted(self.pure, alone(self.pure))
         device, limit = key[1][2].device, choice.OF_MANY + NODE * nodes
-        self.fn = executors.choose_later(self.kernel, device, limit=limit)
+        self.fn = executors.choose_later(self.kernel, device, functools.partial(setattr, self, "fn"), limit=limit)
 
     def call(self, args: list[Any], may_be_step: bool) -> Sequence[Any]:
         """The results for one segment; the kernel may be a step of a tape, if all arguments are values of that tape."""

@@ -6,16 +6,16 @@ from typing import Any
 
 from ..._core.arrays import shapes
 from ..._core.arrays.meta import Meta, meta
-from ..._core.arrays.placement import MANY, place
+from ..._core.arrays.placement import MANY
 from ..._core.errors.warn import once
-from ..._core.state import DUAL, MODES, UNDER_JAX
+from ..._core.state import DUAL, GRAD, MODES, UNDER_JAX
 from ..._ops.registry import Layout, TorchKernel
 from ..graph.inplace import apply_inplace
 from ..graph.node import GRAD_LOCK, AccumulateGrad
 from ..graph.record import apply, no_grad
 from ..memory.escapes import before_gradients, hold_outside
 from ..memory.strided import check_writable, placement_of_tensor, read, write
-from ..memory.tensor import Tensor, born, check_counted, make, placement_of
+from ..memory.tensor import Tensor, born, check_counted, keep_placed, make
 from ..run import executors
 from ..run.trace import Call
 from ..surface import ops
@@ -126,10 +126,12 @@ def spread(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def keep_gradient(leaf: Tensor, array: Any) -> None:
     """Make an array a leaf's first gradient, or, with the one before already added, the next one."""
-    if leaf._g is None:
+    if leaf._g is not None:
+        put_sum(leaf, array)
+    elif MANY or MODES.bits > GRAD:
         become_grad(leaf, beside(leaf, array, grad_layout(leaf._m)))
     else:
-        put_sum(leaf, array)
+        leaf._g = make(array, leaf._m if leaf._m.contiguous else grad_layout(leaf._m))
 
 
 def beside(leaf: Tensor, array: Any, m: Meta) -> Tensor:
@@ -137,8 +139,8 @@ def beside(leaf: Tensor, array: Any, m: Meta) -> Tensor:
     there = placement_of_tensor(leaf) if MANY and array.shape == leaf._m.shape else None
     if there is None:
         return make(array, m)
-    out = make(place(array, there), m)
-    placement_of(out._st)
+    out = make(array, m)
+    keep_placed(out._st, there)
     return out
 
 

@@ -269,9 +269,10 @@ class Segment:
             return self._run(keep, task, captured, compiled, ())
         # The old gradients must still be there when the sums are stored.
         with GRAD_LOCK:
-            before = MODES.run.before_accumulation
+            now = MODES.run
             for leaf, g in zip(self.leaves, self.grads):
-                before(leaf)
+                if not now.at_once:
+                    now.before_accumulation(leaf)
                 if leaf._g is not g:  # a pass of another thread, or a hook, has changed that since
                     return False
             return self._run(keep, task, captured, compiled, [read(g) for g in self.grads if g is not None])
@@ -349,7 +350,11 @@ def _added(node: Node, source: Node, order: list[Node], late: list[Any], capture
     """Put a node that `source` leads to where the pass comes to it, leaves last; False where that takes more."""
     if node.__class__ is AccumulateGrad:
         late.append(node)
-        return (not captures or node in captures) and walked_because(node, True) is None
+        if captures and node not in captures:
+            return False
+        leaf = node.variable
+        plain = node.extras is None and leaf._x is None and leaf._rg and leaf._fn is None
+        return plain or walked_because(node, True) is None
     if node.seq >= source.seq or len(order) > WHOLE:
         return False
     if node.seq < order[-1].seq:

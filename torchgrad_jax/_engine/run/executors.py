@@ -8,20 +8,22 @@ view of a small array is NumPy's, too: it looks at the memory in another way and
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
+from jax.extend.core import jaxpr_as_fun
 
-from ..._core.arrays import sums, transfer
+from ..._core.arrays import devices, sums, transfer
 from ..._core.arrays.meta import Meta
 from ..._core.arrays.out_of_memory import guarded
-from ..._core.host import choice, code as host
+from ..._core.host import choice, code as host, writes
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import KERNELS
 from ..._core.jax.private import ArrayImpl
 from .numbers_apart import apart
+from .steps import bind_equation
 
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
@@ -141,6 +143,38 @@ class Whole(NamedTuple):
         return self.jaxpr
 
 
+_SIMPLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+"""Options with which XLA compiles a convolution in a third of the time, and it runs as long."""
+
+
+class OfConvolutions(Compiled):
+    """A compiled kernel with convolutions, of which XLA need not make more than it is told.
+
+    Inside of a trace it is the kernel itself, since options are those of a whole program.
+    """
+
+    __slots__ = ("_flat", "_out_tree")
+
+    def __init__(self, kernel: Any, owner: Owner | None, fn: Callable[..., Any], out_tree: Any) -> None:
+        super().__init__(kernel, None, owner)
+        self._out_tree = out_tree
+
+        def flat(*leaves: Any) -> list[Any]:
+            return jax.tree.leaves(fn(*leaves))
+
+        flat.__name__ = flat.__qualname__ = getattr(kernel, "__name__", "convolutions")
+        self._flat = jax.jit(flat, compiler_options=_SIMPLY)
+
+    def __call__(self, *args: Any) -> Any:
+        leaves = jax.tree.leaves(args)
+        if any(isinstance(x, jax.core.Tracer) for x in leaves):
+            return super().__call__(*args)
+        if not self._counted:
+            self._counted = True
+            KERNELS.compiled(None if self._owner is None else self._owner())
+        return jax.tree.unflatten(self._out_tree, self._flat(*leaves))
+
+
 def choose(
     kernel: Any, steps: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool, form: Any
 ) -> Any:
@@ -159,10 +193,14 @@ def choose(
     if device.type != "cpu":
         return _elsewhere(kernel, device, owner)
     found = steps.in_numpy(Compiled(kernel, None, owner), form)
-    if found is not None or not numbers:
-        return found or Compiled(kernel, settle, owner)
+    if found is not None:
+        return found
     closed = steps.closed()
     tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
+    if choice.convolves(closed.jaxpr):
+        return OfConvolutions(kernel, owner, kernel.alone.__wrapped__, tree)
+    if not numbers:
+        return Compiled(kernel, settle, owner)
     return CompiledOnce(kernel, settle, owner, closed, tree)
 
 
@@ -214,7 +252,9 @@ class Undecided:
     def _decided(self, args: Any) -> Any:
         traced = getattr(self.kernel, "alone", self.kernel).trace(*args)
         compiled = Compiled(self.kernel, self._settle, self._owner)
-        if self._numbers:
+        if choice.convolves(traced.jaxpr.jaxpr):
+            compiled = OfConvolutions(self.kernel, self._owner, jaxpr_as_fun(traced.jaxpr), traced.out_tree)
+        elif self._numbers:
             compiled = CompiledOnce(self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree)
         of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)
         flat = _flat(compiled, traced.in_tree)
@@ -224,6 +264,53 @@ class Undecided:
         if found is None or single or (of_arrays and tree == jax.tree.structure([0] * tree.num_leaves)):
             return found or compiled
         return _of_trees(found, of_arrays, traced.out_tree)
+
+
+class Putting:
+    """A kernel that puts a few elements into its first argument, which it copies where that may not change.
+
+    Args:
+        compiled: the kernel, for arguments that NumPy can't take.
+        parts: as `writes.in_place` gives it.
+    """
+
+    __slots__ = ("_compiled", "_put", "_steps", "kernel")
+
+    def __init__(self, compiled: Compiled, parts: tuple[Any, Callable[..., None]]) -> None:
+        steps, put = parts
+        self._compiled, self._put, self.kernel = compiled, host.silently(put), compiled.kernel
+        first = Compiled(jax.jit(jaxpr_as_fun(steps)), None, None)
+        self._steps = host.program(steps, first, False) or first
+
+    def __call__(self, first: Any, *xs: Any) -> Any:
+        if jax.config.jax_debug_nans or not all(map(_is_readable, (first, *xs))):
+            return self._compiled(first, *xs)
+        memory = transfer.aligned(first.shape, first.dtype)
+        memory[...] = np.asarray(first)
+        self.into(memory, xs)
+        return transfer.put(memory, devices.CPU)
+
+    def into(self, memory: np.ndarray, xs: Sequence[Any]) -> None:
+        """Put the elements into memory that may change."""
+        self._put(memory, *map(np.asarray, self._steps(*xs)))
+
+    def check(self, xs: Any) -> None:
+        """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
+
+
+def putting(kernel: Any, closed: Any, owner: Owner) -> Putting | None:
+    """A function whose jaxpr puts a few elements into a large first argument as a kernel that may do that in place."""
+    if choice.EXECUTOR == "xla" or jax.default_backend() != "cpu":
+        return None
+    parts = writes.in_place(closed, bind_equation)
+    return parts and Putting(Compiled(kernel, None, owner), parts)
+
+
+def _is_readable(x: Any) -> bool:
+    return is_here(x) or x.__class__ in _NUMBERS
+
+
+_NUMBERS = (bool, int, float, complex)
 
 
 def _flat(compiled: Compiled, tree: Any) -> Any:
@@ -285,17 +372,17 @@ class OnHost:
         """What the function gives."""
         if array.__class__ is np.ndarray and (not more or {*map(type, more)} == _HOST):
             return self._host(array, offset, *more)
-        if _is_here(array) and all(map(_is_here, more)):
+        if is_here(array) and all(map(is_here, more)):
             return self._host(np.asarray(array), offset, *map(np.asarray, more))
         return self.compiled(array, offset, *more)
 
 
 def is_small(x: Any) -> bool:
     """Whether NumPy may compute with an array: it is one of NumPy's, or a small one that was put nowhere."""
-    return _is_here(x) and (x.__class__ is np.ndarray or x.size <= choice.LARGEST)
+    return is_here(x) and (x.__class__ is np.ndarray or x.size <= choice.LARGEST)
 
 
-def _is_here(x: Any) -> bool:
+def is_here(x: Any) -> bool:
     """Whether NumPy can read an array where it is: it is one of NumPy's, or one of JAX's that was put nowhere."""
     return x.__class__ is np.ndarray or (
         isinstance(x, jax.Array)
@@ -310,22 +397,25 @@ def fits(store: Meta, m: Meta, touched: int) -> bool:
 
     The storage has no gaps, and the view's dtype. One that is not row by row is rearranged first.
     """
-    return (
-        choice.EXECUTOR != "xla"
-        and (touched if store.contiguous else max(touched, store.numel)) <= choice.LARGEST
-        and store.dense
-        and store.dtype is m.dtype
-        and store.device.type == "cpu"
-        and m.numel > 0
-    )
+    work = touched if store.contiguous else max(touched, store.numel)
+    return choice.EXECUTOR != "xla" and work <= choice.LARGEST and (store.contiguous or store.dense) and _fits(store, m)
+
+
+def lies_in(store: Meta, m: Meta) -> bool:
+    """Whether NumPy finds the elements of a view where they lie in the memory of a storage on the CPU."""
+    return store.contiguous and _fits(store, m)
+
+
+def _fits(store: Meta, m: Meta) -> bool:
+    return store.dtype is m.dtype and store.device.type == "cpu" and m.numel > 0
 
 
 def reading(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
     """The view `m` of an array at an offset; a few elements of many are copied, since a view would keep all of them."""
-    steps, order = _steps(m), _order(store)
+    order = _order(store)
 
     def read(array: np.ndarray, offset: int) -> np.ndarray:
-        x = _window(array if order is None else array.transpose(order), m, steps, offset)
+        x = window(array if order is None else array.transpose(order), m, offset)
         x = x.copy() if array.size > choice.LARGEST else x
         x = x.conj() if conj else x
         return -x if neg else x
@@ -335,20 +425,15 @@ def reading(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray
 
 def writing(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int, np.ndarray], np.ndarray]:
     """An array whose view `m` at an offset is replaced."""
-    steps, order = _steps(m), _order(store)
+    order = _order(store)
 
     def write(array: np.ndarray, offset: int, value: np.ndarray) -> np.ndarray:
         out = np.array(array if order is None else array.transpose(order), order="C")
         value = value.conj() if conj else value
-        _window(out, m, steps, offset)[...] = -value if neg else value
+        window(out, m, offset)[...] = -value if neg else value
         return out if order is None else np.ascontiguousarray(out.transpose(np.argsort(order)))
 
     return write
-
-
-def _steps(m: Meta) -> tuple[int, ...]:
-    """Strides in bytes."""
-    return tuple([s * m.dtype.itemsize for s in m.strides])
 
 
 def _order(store: Meta) -> tuple[int, ...] | None:
@@ -356,7 +441,9 @@ def _order(store: Meta) -> tuple[int, ...] | None:
     return None if store.contiguous else tuple(sorted(range(store.ndim), key=lambda d: (-store.strides[d], d)))
 
 
-def _window(array: np.ndarray, m: Meta, steps: tuple[int, ...], offset: int) -> np.ndarray:
+def window(array: np.ndarray, m: Meta, offset: int) -> np.ndarray:
+    """The view `m` at an offset of an array that is in the order of memory, or would be."""
     if not array.flags.c_contiguous:
         array = np.ascontiguousarray(array)
-    return np.ndarray(m.shape, array.dtype, array, offset * array.itemsize, steps)
+    size = m.dtype.itemsize
+    return np.ndarray(m.shape, array.dtype, array, offset * size, [s * size for s in m.strides])

@@ -76,13 +76,11 @@ def _run(jaxpr: Any, args: Sequence[Any], numbers: Any) -> list[Any]:
 
 
 def _moves(v: Any, eqn: Any) -> bool:
-    """Whether an operand of a step is a number that becomes an input."""
-    return (
-        hasattr(v, "val")
-        and np.issubdtype(v.aval.dtype, np.inexact)
-        and eqn.primitive.name != "pow"
-        and v.val not in _STAY
-    )
+    """Whether an operand of a step is a number that becomes an input, or an array, whose text does not say all of it."""
+    if not hasattr(v, "val"):
+        return False
+    of_floats = np.issubdtype(v.aval.dtype, np.inexact)
+    return bool(v.aval.shape) or (of_floats and eqn.primitive.name != "pow" and v.val not in _STAY)
 
 
 def _inner(eqn: Any) -> Any:

@@ -14,7 +14,6 @@ from ..._core.arrays.devices import FakeDevice
 from ..._core.errors import messages as errors, warn
 from ..._core.jax.abstract import is_abstract
 from ..._core.state import DUAL, INFERENCE, MODES, OBSERVED, UNDER_JAX
-from ..entry.overrides import own
 from ..graph.history import check_captured, grad_fn_of, is_captured, requires_grad_of
 from ..graph.node import note_reshaped
 from ..graph.record import PLAIN
@@ -24,6 +23,7 @@ from ..memory.escapes import before_gradients, hold_outside, refuse_escape
 from ..memory.strided import is_direct, read, storage_offset
 from ..memory.tensor import UNSET, Alias, Tensor, Version, alias_of, born, extras, leave_storage, uncounted, watchers
 from ..modes.belonging import is_batched, is_hidden
+from ..overrides.looking import own
 from ..surface import ops
 from . import printing, tensor_hooks
 from .dual import tangent_of

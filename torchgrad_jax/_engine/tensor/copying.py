@@ -17,7 +17,7 @@ from ..graph.hooks import warn_if_has_hooks
 from ..graph.record import no_grad
 from ..memory.concrete import concrete
 from ..memory.strided import is_direct, read, storage_offset
-from ..memory.tensor import Alias, Storage, Tensor, Version, alias_of, make, mark_inference, placement_of
+from ..memory.tensor import Alias, Storage, Tensor, Version, alias_of, keep_placed, make, mark_inference, placement_of
 from .subclass import retyped
 
 
@@ -70,7 +70,8 @@ def _copied(t: Tensor, memo: dict[int, Any]) -> Tensor:
             MODES.run.uses.look_at_values(t)
         st = memo[id(t._st)] = Storage(t._st.array, t._st.meta)
         st.version = int(m.device.type != "meta")
-        placement_of(st)
+        if (there := placement_of(t._st)) is not None:
+            keep_placed(st, there)
     return on_storage(st, m, storage_offset(t), direct=is_direct(t), own=own)
 
 

@@ -7,6 +7,8 @@ storage. Every tensor on it sees that, and no version counter does, as in torch.
 from __future__ import annotations
 
 import copy
+import mmap
+import os
 import sys
 import weakref
 from collections.abc import Iterator
@@ -21,15 +23,15 @@ from ..._core.arrays.transfer import put
 from ..._core.state import MODES
 from ..memory import strided
 from ..memory.concrete import concrete
-from ..memory.shared import check_resizable, is_shared as is_shared_with_numpy
+from ..memory.shared import check_resizable, is_shared as is_shared_with_numpy, tensor_on
 from ..memory.tensor import Alias, Storage, Tensor, tensor_over
 from ..modes.belonging import is_batched
 
 # One handle per storage for as long as somebody holds it, so that `is` tells storages apart.
 _HANDLES: weakref.WeakValueDictionary[int, UntypedStorage] = weakref.WeakValueDictionary()
 _SHARED: weakref.WeakSet[Storage] = weakref.WeakSet()
-_OF_FILES: dict[int, Any] = {}
-"""By identity, the storages that `from_file` made."""
+_OF_FILES: weakref.WeakKeyDictionary[Storage, str] = weakref.WeakKeyDictionary()
+"""The storages that `UntypedStorage.from_file` made, and the paths."""
 
 
 def handle(st: Storage, tensor: Tensor | None = None) -> UntypedStorage:
@@ -83,6 +85,24 @@ def place_in(storage: Any, index: Any) -> int:
     return index % n
 
 
+def mapped(filename: Any, shared: bool | None, nbytes: int) -> np.ndarray:
+    """The bytes at the beginning of a file as memory, which the file has too if it is shared."""
+    path, way = os.fspath(filename), "read-write" if shared else "read-only"
+    try:
+        with open(os.open(path, os.O_RDWR | os.O_CREAT if shared else os.O_RDONLY, 0o600), "rb") as file:
+            held = os.fstat(file.fileno()).st_size
+            if held < nbytes and not shared:
+                raise RuntimeError(f"file <{path}> size <{held}> is smaller than the required mapping size <{nbytes}>")
+            if held < nbytes:
+                os.ftruncate(file.fileno(), nbytes)
+            if nbytes == 0:
+                return np.empty(0, np.uint8)
+            access = mmap.ACCESS_WRITE if shared else mmap.ACCESS_COPY
+            return np.frombuffer(mmap.mmap(file.fileno(), nbytes, access=access), np.uint8)
+    except OSError as error:
+        raise RuntimeError(f"unable to open file <{path}> in {way} mode: {error.strerror} ({error.errno})") from None
+
+
 class UntypedStorage:
     """The bytes behind tensors.
 
@@ -114,21 +134,15 @@ class UntypedStorage:
 
         Args:
             filename: a path.
-            shared: only False: what is written to the storage does not get into the file.
-            nbytes: how many; the file must have them.
+            shared: whether what is written to the storage gets into the file.
+            nbytes: how many; the file must have them, unless it is shared: then it is made longer.
 
-        Differs from torch: the bytes are read, not mapped, and slices of the storage are copies.
+        Differs from torch: slices of the storage are copies.
         """
-        if shared:
-            raise NotImplementedError(
-                "UntypedStorage.from_file: shared=True is not supported, since writing puts other arrays into a storage"
-            )
-        values = np.fromfile(filename, np.uint8, nbytes)
-        if values.size < nbytes:
-            raise RuntimeError(f"UntypedStorage.from_file: {filename} has {values.size} bytes, not {nbytes}")
-        st = new_storage(values, dtypes.uint8, devices.device("cpu"))
-        key = id(st)
-        _OF_FILES[key] = weakref.finalize(st, lambda: _OF_FILES.pop(key, None))
+        values = mapped(filename, shared, nbytes)
+        on_memory = tensor_on(values, meta(values.shape, dtypes.uint8, devices.CPU))
+        st = new_storage(values, dtypes.uint8, devices.CPU) if on_memory is None else on_memory._st
+        _OF_FILES[st] = os.fspath(filename)
         return handle(st)
 
     # --- what it is ---
@@ -170,8 +184,8 @@ class UntypedStorage:
 
     @property
     def filename(self) -> str | None:
-        """The file behind the storage; there is none."""
-        return None
+        """The path that `from_file` got."""
+        return _OF_FILES.get(self._storage)
 
     def resizable(self) -> bool:
         """Whether `resize_` may be called: not while NumPy has the memory."""
@@ -235,7 +249,7 @@ class UntypedStorage:
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
-            if id(self._storage) not in _OF_FILES:
+            if self._storage not in _OF_FILES:
                 raise NotImplementedError(
                     "a slice of a storage would share its memory, which is not supported; slice a tensor instead"
                 )

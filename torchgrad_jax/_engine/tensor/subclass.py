@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..._core.arrays import dtypes
-from ..entry.overrides import activate, overrides
 from ..memory.tensor import Tensor, alias_of
+from ..overrides.asking import overrides
+from ..overrides.looking import activate
 from .attributes import set_requires_grad, share
 
 _POLICY = {

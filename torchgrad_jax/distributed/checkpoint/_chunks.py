@@ -10,35 +10,33 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jax
 import numpy as np
 
 from ..._core.arrays.meta import meta
-from ..._core.arrays.placement import spread_over
 from ..._core.arrays.shapes import Size
 from ..._engine.graph.record import no_grad
-from ..._engine.memory.strided import read
+from ..._engine.memory.strided import placement_of_tensor, read
 from ..._engine.memory.tensor import Tensor, make
 from ..._functions.exchange import from_numpy_array
+from ..tensor._parts import of_parts, shards_of
 from .metadata import ChunkStorageMetadata, MetadataIndex
 from .planner import LoadItemType, ReadItem
 
 Box = ChunkStorageMetadata
 
 
-def _shards(tensor: Tensor) -> Any:
-    """The parts on this process's devices, each once; None for a tensor that is whole on each of its devices."""
+def _shards(tensor: Tensor) -> dict[tuple[int, ...], np.ndarray] | None:
+    """The parts on this process's devices by where they begin; None for a tensor that is whole on each of its devices."""
     if tensor.is_meta:
         return None
-    array = read(tensor.detach())
-    spread = spread_over(array)
-    if spread is None or spread.is_fully_replicated:
+    there = placement_of_tensor(tensor)
+    if there is None or there.is_fully_replicated:
         return None
-    return list({_start(s): s for s in array.addressable_shards}.values())
+    return {_start(spans): data for data, spans in shards_of(tensor.detach()) if data.size or not tensor.numel()}
 
 
-def _start(shard: Any) -> tuple[int, ...]:
-    return tuple(part.start or 0 for part in shard.index)
+def _start(spans: Any) -> tuple[int, ...]:
+    return tuple(low for low, _ in spans)
 
 
 def is_split(tensor: Tensor) -> bool:
@@ -51,7 +49,7 @@ def chunks_of(tensor: Tensor) -> list[Box]:
     shards = _shards(tensor)
     if shards is None:
         return [Box(Size((0,) * tensor.dim()), Size(tensor.shape))]
-    return [Box(Size(_start(s)), Size(s.data.shape)) for s in shards]
+    return [Box(Size(start), Size(data.shape)) for start, data in shards.items()]
 
 
 def part_at(tensor: Tensor, index: MetadataIndex) -> Tensor:
@@ -65,9 +63,8 @@ def part_at(tensor: Tensor, index: MetadataIndex) -> Tensor:
         if index.offset is None or not any(index.offset):
             return tensor
     else:
-        found = next((s for s in shards if _start(s) == tuple(index.offset or ())), None)
-        if found is not None:
-            data = np.asarray(found.data)
+        data = shards.get(tuple(index.offset or ()))
+        if data is not None:
             return make(data, meta(data.shape, tensor.dtype, tensor.device))
     raise ValueError(f"FQN: '{index.fqn}': this process has no part of it that begins at {index.offset}")
 
@@ -173,10 +170,8 @@ class Room:
         Processes finish tensors in orders of their own, so that nothing here may wait for the others, as JAX does where
         it puts a process's own array on the devices of several.
         """
-        old: Any = read(self.target.detach())
-        if spread_over(old) is None:
+        there = placement_of_tensor(self.target)
+        if there is None:
             (part,) = self._parts.values()
             return part
-        parts = [jax.device_put(self._arrays[_start(s)], s.device) for s in old.addressable_shards]
-        array = jax.make_array_from_single_device_arrays(old.shape, old.sharding, parts)
-        return make(array, meta(old.shape, self.target.dtype, self.target.device))
+        return of_parts(lambda spans: self._arrays.get(_start(spans)), there, tuple(self.target.shape), self.target)

@@ -20,6 +20,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
+from ..._core.arrays import uneven
 from ..._core.arrays.meta import meta
 from ..._core.jax.caches import remember
 from ..._core.state import MODES
@@ -33,6 +34,7 @@ from .._exchange import agree
 from .._groups import is_initialized
 from ..device_mesh import DeviceMesh
 from ..tensor._dtensor import is_own, named_sharding, refuse_parts, said, said_mesh
+from ..tensor._parts import around, kept_of
 from ..tensor._specs import names_of
 
 _ARRAY: Any = Storage.array
@@ -56,6 +58,10 @@ class _Place(NamedTuple):
     name: tuple[int, int]
     """The number of its group and its own in that; the same in all processes."""
 
+    def even(self) -> Any:
+        """The sharding, with dimensions left whole that it splits into unequal parts."""
+        return uneven.even(self.sharding, tuple(self.shape))
+
 
 class Gathered(Function):
     """Parameters as ordinary tensors of this process; each parameter gets the average of its gradients.
@@ -72,10 +78,11 @@ class Gathered(Function):
             for i, p in enumerate(parameters)
         ]
         ctx.back = mesh, places
-        held = [read(p.detach()) for p in parameters]
         if MODES.run.at_once:
-            out = _Source(mesh, places, held, dtypes).tensors(parameters[0].device, lazily)
+            kept = [kept_of(p.detach())[0] for p in parameters]
+            out = _Source(mesh, places, kept, dtypes).tensors(parameters[0].device, lazily)
         else:
+            held = [read(p.detach()) for p in parameters]
             processes = _processes_of_program(mesh)
             out = [
                 as_tensor(own_copy(array, processes, place.name)).to(dtype)
@@ -110,13 +117,13 @@ class Averaged(Function):
         else:
             processes = _processes_of_program(mesh)
             means = [
-                None if x is None else average(x.astype(to.dtype.np), processes, to.sharding, to.name)
+                None if x is None else average(x.astype(to.dtype.np), processes, to.even(), to.name)
                 for x, to in zip(own, there, strict=True)
             ]
         out: list[Any] = [None] * len(grads)
         for i, mean in zip(at, means, strict=True):
             if mean is not None:
-                out[i] = as_tensor(mean)
+                out[i] = around(mean, places[i].sharding, tuple(places[i].shape))
                 if places[i].mesh is not None:
                     said(out[i], places[i].mesh)
         return tuple(out)
@@ -185,15 +192,16 @@ class _Source:
 
     def __init__(self, mesh: DeviceMesh, places: Sequence[_Place], held: Sequence[jax.Array], dtypes: Any) -> None:
         self.mesh, self.places = mesh, places
-        self.program = _gathering(tuple(p.sharding for p in places), tuple(d.np for d in dtypes))
+        shapes = tuple(tuple(p.shape) for p in places)
+        self.program = _gathering(tuple(p.sharding for p in places), shapes, tuple(d.np for d in dtypes))
         self.held, self.dtypes = held, dtypes
         self.storages: list[weakref.ref[Any]] = []
 
     def tensors(self, device: Any, lazily: bool) -> list[Tensor]:
         """The parameters as tensors of this process, whose values `lazily` come when one of them is read."""
         out = []
-        for array, dtype in zip(self.held, self.dtypes, strict=True):
-            t = make(None, meta(array.shape, dtype, device))
+        for place, dtype in zip(self.places, self.dtypes, strict=True):
+            t = make(None, meta(tuple(place.shape), dtype, device))
             t._st.placement = self
             t._st.__class__ = GatheredStorage
             self.storages.append(weakref.ref(t._st))
@@ -273,7 +281,7 @@ def _pieces(flat: Any, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
 
 
 @remember()
-def _gathering(shardings: tuple[NamedSharding, ...], dtypes: tuple[Any, ...]) -> Any:
+def _gathering(shardings: tuple[NamedSharding, ...], shapes: tuple[Any, ...], dtypes: tuple[Any, ...]) -> Any:
     """The program that makes parameters whole in each process."""
     splits = [_split(s) for s in shardings]
 
@@ -286,7 +294,7 @@ def _gathering(shardings: tuple[NamedSharding, ...], dtypes: tuple[Any, ...]) ->
             for i, piece in zip(at, _pieces(rows, [out[i].shape for i in at]), strict=True):
                 shape, dim = list(out[i].shape), splits[i].dim
                 shape[dim] *= splits[i].parts
-                out[i] = jnp.moveaxis(piece, 0, dim).reshape(shape)
+                out[i] = uneven.without_padding(jnp.moveaxis(piece, 0, dim).reshape(shape), shardings[i], shapes[i])
         return tuple(out)
 
     mesh, specs = shardings[0].mesh, tuple(s.spec for s in shardings)
@@ -322,15 +330,17 @@ def _averaging(shardings: tuple[NamedSharding, ...], shapes: tuple[Any, ...], dt
     The first pack also says which gradients this process has, so that each gets to know which of them anybody has.
     """
     splits = [_split(s) for s in shardings]
-    parts = [s.shard_shape(shape) for s, shape in zip(shardings, shapes, strict=True)]
+    kept = [uneven.kept_shape(shape, s) for s, shape in zip(shardings, shapes, strict=True)]
+    parts = [s.shard_shape(shape) for s, shape in zip(shardings, kept, strict=True)]
     alike = _alike(splits, dtypes)
     mesh: Any = shardings[0].mesh
 
     def rows(i: int, x: Any) -> Any:
         """A gradient as one row for each part of its parameter."""
-        (dim, n, _), shape = splits[i], shapes[i]
+        (dim, n, _), shape = splits[i], kept[i]
         if x is None:
             return jnp.zeros((n, math.prod(shape) // n), dtypes[i])
+        x = uneven.with_padding(x, shardings[i])
         if n > 1:
             x = x.reshape(*shape[:dim], n, shape[dim] // n, *shape[dim + 1 :])
             x = jnp.moveaxis(x, dim, 0)

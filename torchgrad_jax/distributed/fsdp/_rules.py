@@ -125,7 +125,9 @@ def split_parameters(group: Group, names: dict[int, str]) -> None:
 
 
 def _dim(p: Tensor, group: Group) -> int | None:
-    """The first dimension of a parameter that the devices divide."""
+    """The first dimension of a parameter; in a process with all devices the first one that they divide."""
+    if not is_own(group.mesh):
+        return 0 if p.ndim else None
     parts = math.prod(n for n, sharded in zip(group.mesh.shape, group.sharded, strict=True) if sharded)
     held = named_sharding(p)
     own = {a for axes in group.mesh.axes for a in axes}

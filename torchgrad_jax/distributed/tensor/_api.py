@@ -65,7 +65,7 @@ def place_parameter(
         placements: what each dimension does.
         name: for messages.
         source: whose values all processes take, as of `values_of`.
-        if_it_fits: whether a dimension that the devices do not divide stays whole, with a warning.
+        if_it_fits: whether a dimension that the devices of this process do not divide stays whole, with a warning.
     """
     held: Any = named_sharding(t)
     if held is not None and held.mesh != mesh.jax_mesh:
@@ -77,7 +77,7 @@ def place_parameter(
         try:
             own = values_of(t.detach(), mesh, source)
             wanted = checked(mesh, placements, t.ndim)
-            if if_it_fits:
+            if if_it_fits and is_own(mesh):
                 wanted = _fitting(own, mesh, wanted, name, () if held is None else held.spec)
             out = spread(own, mesh, wanted)
         except ValueError as error:

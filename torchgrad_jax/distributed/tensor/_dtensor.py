@@ -10,6 +10,7 @@ that. In a process with all devices it is the whole tensor; with one device per 
 
 from __future__ import annotations
 
+import math
 import weakref
 from typing import Any, NoReturn
 
@@ -20,16 +21,16 @@ from jax.sharding import NamedSharding, PartitionSpec
 from ..._core.arrays import placement
 from ..._core.errors.messages import AsWritten
 from ..._core.state import MODES
-from ..._engine.memory.strided import is_direct, read
-from ..._engine.memory.tensor import PlacedStorage, Tensor, placement_of
+from ..._engine.memory.strided import is_direct, placement_of_tensor, read
+from ..._engine.memory.tensor import PlacedStorage, Tensor
 from ..._engine.tensor.attributes import OTHER_TEXTS, AttributeOfSome, own_text
 from ..._functions.exchange import as_tensor
 from ...autograd.function import Function
 from .._arguments import ReduceOp
 from .._collectives import all_reduce, broadcast
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
-from ._parts import part_of
-from ._specs import FREE, checked, fitting, placements_of, sharding_of, spec_of
+from ._parts import kept_of, of_block, part_of
+from ._specs import FREE, checked, fitting, names_of, own_block, placements_of, sharding_of, spec_of
 from .placement_types import Partial, Placement, Replicate
 
 _MESHES: weakref.WeakKeyDictionary[Any, DeviceMesh] = weakref.WeakKeyDictionary()
@@ -40,10 +41,10 @@ def named_sharding(t: Any) -> NamedSharding | None:
     """The sharding of a tensor over a mesh; None for any other."""
     if not isinstance(t, Tensor) or not placement.MANY:
         return None
-    direct = t._st.__class__ is PlacedStorage and is_direct(t)
+    direct = isinstance(t._st, PlacedStorage) and is_direct(t)
     if not MODES.run.at_once and not direct:
         return None
-    found = placement_of(t._st) if is_direct(t) else placement.spread_over(read(t))
+    found = placement_of_tensor(t)
     return found if isinstance(found, NamedSharding) else None
 
 
@@ -58,7 +59,7 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
     """A tensor over the devices of a mesh; made by `distribute_tensor`, `from_local` and what computes with them.
 
     Differs from torch: plain tensors may be mixed in, they count as replicated; sums are reduced where they are
-    computed, so that no result is `Partial`; dimensions are split into equal parts or not at all.
+    computed, so that no result is `Partial`.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -148,10 +149,18 @@ def _from_processes(
         local = _agreed(local, mesh, wanted)
     local, wanted = _reduced(local, mesh, wanted)
     there = NamedSharding(mesh.jax_mesh, spec_of(mesh, wanted, local.ndim))
-    array = jax.make_array_from_process_local_data(
-        there, np.asarray(read(local)), None if shape is None else tuple(shape)
-    )
-    return said(as_tensor(array), mesh)
+    block = np.asarray(read(local))
+    whole = _whole_shape(block.shape, there) if shape is None else tuple(shape)
+    return said(of_block(block, there, whole, local), mesh)
+
+
+def _whole_shape(part: tuple[int, ...], there: NamedSharding) -> tuple[int, ...]:
+    """The shape of a tensor of which each process has such a part."""
+    sizes = there.mesh.shape
+    entries = [*there.spec, *[None] * (len(part) - len(there.spec))]
+    counts = tuple(math.prod(sizes[a] for a in names_of(entry)) for entry in entries)
+    low, high = own_block(there, counts)
+    return tuple(n * count // (b - a) for n, count, a, b in zip(part, counts, low, high, strict=True))
 
 
 def refuse_parts(call: str) -> NoReturn:
@@ -194,12 +203,12 @@ def spread(t: Tensor, mesh: DeviceMesh, wanted: Any, if_it_fits: bool = False) -
         t: the tensor.
         mesh: the mesh.
         wanted: what each of its dimensions does.
-        if_it_fits: whether a dimension that the devices do not divide stays whole instead of being refused.
+        if_it_fits: whether a dimension that the devices of this process do not divide stays whole.
     """
     wanted = checked(mesh, [Replicate() if isinstance(p, Partial) else p for p in wanted], t.ndim)
     held = named_sharding(t)
     spec: Any = held.spec if held is not None and held.mesh == mesh.jax_mesh else ()
-    if if_it_fits:
+    if if_it_fits and is_own(mesh):
         wanted = fitting(mesh, wanted, tuple(t.shape), spec)
     if not MODES.run.at_once and (held is None or FREE in held.spec):
         return said(t.to(_sharding_for(t, mesh, wanted)), mesh)
@@ -318,7 +327,7 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
         refuse_parts("DTensor.to_local()")
     if (
         _lies_somewhere(self)
-        or isinstance(read(self), jax.core.Tracer)
+        or isinstance(kept_of(self)[0], jax.core.Tracer)
         or _sharding(self, "to_local").is_fully_addressable
     ):
         out = self.view_as(self) if self.requires_grad else self.detach()

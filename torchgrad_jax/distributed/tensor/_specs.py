@@ -8,6 +8,8 @@ from typing import Any
 
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
+from ..._core.arrays import uneven
+from ..._core.arrays.placement import names_of as names_of
 from ..device_mesh import DeviceMesh
 from .placement_types import Partial, Placement, Replicate, Shard, _StridedShard
 
@@ -36,13 +38,6 @@ def _with_dim(p: Any, number: int, ndim: int) -> Placement:
     if not -ndim <= p.dim < max(ndim, 1):
         raise IndexError(f"Dimension out of range (expected to be in range of [{-ndim}, {ndim - 1}], but got {p.dim})")
     return Shard(p.dim % max(ndim, 1)) if isinstance(p, Shard) and p.dim < 0 else p
-
-
-def names_of(entry: Any) -> tuple[str, ...]:
-    """The axes that an entry of a `PartitionSpec` names."""
-    if entry is None or entry is FREE:
-        return ()
-    return entry if isinstance(entry, tuple) else (entry,)
 
 
 def spec_of(
@@ -94,23 +89,16 @@ def _placement(mesh: DeviceMesh, number: int, spec: PartitionSpec) -> Placement:
 def sharding_of(
     mesh: DeviceMesh, placements: Sequence[Placement], shape: tuple[int, ...], held: Any = ()
 ) -> NamedSharding:
-    """The sharding that placements mean for a tensor of a shape, or an error where it does not divide."""
-    spec = spec_of(mesh, placements, len(shape), held)
-    sizes = mesh.jax_mesh.shape
-    for dim, entry in enumerate(spec):
-        parts = math.prod(sizes[a] for a in names_of(entry))
-        if shape[dim] % parts:
-            raise ValueError(
-                f"dimension {dim} of a tensor of shape {list(shape)} cannot be split into {parts} equal parts, as "
-                f"placements {tuple(placements)} on {mesh} ask for; pad it, or leave it whole with Replicate()"
-            )
-    return NamedSharding(mesh.jax_mesh, spec)
+    """The sharding that placements mean for a tensor of a shape."""
+    return NamedSharding(mesh.jax_mesh, spec_of(mesh, placements, len(shape), held))
 
 
 def own_block(sharding: Sharding, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
     """Where the block of an array that this process's devices have begins and ends, along each dimension."""
-    places = sharding.addressable_devices_indices_map(shape).values()
-    spans = [[s.indices(n)[:2] for s, n in zip(p or (), shape, strict=True)] for p in places]
+    padding = uneven.padding_of(shape, sharding)
+    places = sharding.addressable_devices_indices_map(shape if padding is None else padding.shape).values()
+    blocks: Any = [uneven.block_spans(sharding, shape, p) for p in places]  # type: ignore[arg-type]
+    spans = [b for b in blocks if all(high > low for low, high in b)] or blocks[:1]
     dims = range(len(shape))
     return [min(s[d][0] for s in spans) for d in dims], [max(s[d][1] for s in spans) for d in dims]
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from jax.sharding import Sharding
 
-from ..._core.arrays.placement import check_divides
+from ..._core.arrays.placement import check_dims
 from ..._core.errors import warn
 from ..._core.jax.abstract import NO_DATA
 from ..._core.state import MODES, UNDER_JAX
@@ -168,7 +168,7 @@ class Conversion:
                     f"{NO_DATA} Please use torch.nn.Module.to_empty(device=sharding), which needs no values to move."
                 )
             try:
-                check_divides(t.shape, sharding)
+                check_dims(t.shape, sharding)
             except ValueError as error:
                 raise ValueError(f"{name}: {error}") from None
         self._apply(lambda t: t.to(sharding))

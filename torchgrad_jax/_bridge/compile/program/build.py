@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ...._core.arrays import uneven
 from ...._core.arrays.placement import MANY, OnAllDevices
 from ...._core.errors.messages import AsWritten
 from ...._engine.memory.tensor import Tensor, placement_of
@@ -151,11 +152,16 @@ def _pins(traced: TracedProgram, args: Sequence[Tensor]) -> dict[int, Any]:
     for i, k, _ in traced.writes:
         source = traced.sources[i] if i >= 0 else None
         if source is not None and source.kind in ("tensor", "grad"):
-            pins[k] = placement_of(source.storage(args))
+            pins[k] = _even_placement(source.storage(args))
     for leaf, k, m, _ in traced.grads:
         if m is not None and resolve_argument(leaf, args)._m.shape == m.shape:
-            pins[k] = placement_of(resolve_argument(leaf, args)._st)
+            pins[k] = _even_placement(resolve_argument(leaf, args)._st)
     return {k: there for k, there in pins.items() if there is not None}
+
+
+def _even_placement(st: Any) -> Any:
+    """Where a program leaves what is to be written to a storage, which splits it further where its parts are unequal."""
+    return uneven.even(placement_of(st), st.meta.shape)
 
 
 def _outs(trace: FunctionTrace, traced: TracedProgram, args: Sequence[Tensor]) -> list[Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ...._core.state import MODES
-from ...._engine.entry import overrides
+from ...._engine.overrides import asking
 
 
 @contextlib.contextmanager
@@ -41,7 +41,7 @@ def under_modes(f: Callable[..., Any], modes: tuple[Any, ...]) -> Callable[..., 
 
     @functools.wraps(f)
     def call(*args: Any, **kwargs: Any) -> Any:
-        with overrides.only_modes(modes):
+        with asking.only_modes(modes):
             return f(*args, **kwargs)
 
     return call

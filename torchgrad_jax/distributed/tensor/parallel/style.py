@@ -41,7 +41,7 @@ def hand_out(t: Any, mesh: DeviceMesh, layout: Placement | None, local: bool) ->
         return t
     if local and not (MODES.run.at_once or is_own(mesh)):
         refuse_parts("use_local_output=True")
-    out = spread(t, mesh, (layout,), if_it_fits=not local or is_own(mesh))
+    out = spread(t, mesh, (layout,), if_it_fits=True)
     if local and not is_own(mesh) and _is_split_over_no_other(out, mesh):
         return to_local(out)
     if local:

@@ -1,8 +1,9 @@
 """``python -m benchmarks``: measure programs, print the table, write docs/benchmarks.md and a picture.
 
 ``python -m benchmarks operators`` measures operators one by one, ``python -m benchmarks new_sizes`` operators on shapes
-that they never met, ``python -m benchmarks models`` published models, and ``python -m benchmarks programs`` whole
-programs from their first run on.
+that they never met, ``python -m benchmarks changing_sizes`` programs whose shapes change in each step,
+``python -m benchmarks models`` published models, and ``python -m benchmarks programs`` whole programs from their first run
+on.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from . import first_runs, models, new_sizes, operators
+from . import changing_sizes, first_runs, models, new_sizes, operators
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
@@ -116,6 +117,7 @@ if __name__ == "__main__":
     parts = {
         "operators": operators.main,
         "new_sizes": new_sizes.main,
+        "changing_sizes": changing_sizes.main,
         "models": models.main,
         "programs": first_runs.main,
     }

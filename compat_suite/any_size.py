@@ -2,7 +2,8 @@
 
 `torch.softmax` of (2, 3) makes a template with two symbols. It is asked here for sizes up to 300, prime, odd and equal
 ones: its steps have to be those of a trace by shape, or to give the same bits for the same numbers. That compares
-results, shapes and dtypes, and of gradients also what is saved, which follows from the steps.
+results, shapes and dtypes, and of gradients also what is saved, which follows from the steps. The NumPy code that a
+template has for any sizes has to give the bits of code that is made for the sizes at hand.
 """
 
 from __future__ import annotations
@@ -17,11 +18,15 @@ import numpy as np
 
 from torchgrad_jax import clear_caches
 from torchgrad_jax._core.arrays.meta import Meta, meta
+from torchgrad_jax._core.host import code as host
 from torchgrad_jax._core.host.choice import INNER
+from torchgrad_jax._core.host.general import Changed
+from torchgrad_jax._core.host.inline import Unsure
 from torchgrad_jax._engine.graph import formula as formulas
 from torchgrad_jax._engine.run import trace
+from torchgrad_jax._engine.run.any_size import AnySize
 from torchgrad_jax._engine.run.steps import Const, Steps
-from torchgrad_jax._engine.run.templates import Template, strong
+from torchgrad_jax._engine.run.templates import Part, Template, strong
 
 from .execute import run
 from .jobs import Job
@@ -31,6 +36,19 @@ POOLS = ((2, 3, 5), (7, 11, 13), (4, 6, 9), (5, 5, 5), (127, 33, 2), (300, 131, 
 """Sizes that the symbols of a template stand for, in turn."""
 _LARGEST = 1 << 19
 """Elements of an argument up to which numbers are compared."""
+
+
+BY_SHAPE = {
+    "bucketize": "a search takes as many rounds as its length has bits",
+    "searchsorted": "a search takes as many rounds as its length has bits",
+    "histogram_of_points": "it counts in an array whose size is computed in Python",
+    "linalg_cholesky_ex": "JAX makes an array of the number of rows",
+    "linalg_ldl_factor_ex": "a loop over rows has a number of rows as its value",
+    "linalg_ldl_solve": "a loop over rows has a number of rows as its value",
+    "slice_scatter": "it asks NumPy for places",
+    "embedding_bag": "bags that begin at offsets are counted in Python",
+}
+"""The rows without templates, of which some calls are traced by their shape, and why."""
 
 
 @dataclass(frozen=True)
@@ -55,34 +73,88 @@ def differences(jobs: Sequence[Job]) -> tuple[list[str], Counts]:
         run(ours(), job)
     made = [p for cache in [*trace._PLAN_CACHES] for p in cache.young.values() if isinstance(p, trace.Plan)]
     plans = [p for p in made if p.call.row.name and all(k.numel for k in p.keys if isinstance(k, Meta))]
-    grads = [f for p in plans for gp in p.grads.values() if (f := getattr(gp, "formula", None)) is not None]
+    grads = [gp for p in plans for gp in p.grads.values() if getattr(gp, "formula", None) is not None]
     found: list[str] = []
     compared = 0
-    for plan, formula in [*((p, None) for p in plans), *((f.plan, f) for f in grads)]:
+    for plan, grad in [*((p, None) for p in plans), *((g.plan, g) for g in grads)]:
         if plan.found is not None:
-            for sizes, said in _compared(plan, plan.found.template, formula):
+            for sizes, said in _compared(plan, plan.found.template, grad):
                 compared += 1
                 if said:
-                    what = "gradients of " if formula else ""
+                    what = "gradients of " if grad else ""
                     found.append(f"{what}{plan.call.name} of {plan.keys} for the sizes {sizes}: {said}")
-    with_template = [f for f in grads if f.plan.found is not None and _entry(f, f.plan.found.template) is not None]
+    by_shape = {p.call.row.name for p in plans if p.found is None and not p.call.in_place} - {*BY_SHAPE}
+    found += [f"{name} is traced by its shape, and is not among the rows of BY_SHAPE" for name in sorted(by_shape)]
+    with_template = [g for g in grads if g.plan.found is not None and _entry(g, g.plan.found.template) is not None]
     return found, Counts(len(plans), sum(p.found is not None for p in plans), len(grads), len(with_template), compared)
 
 
-def _entry(formula: formulas.Formula, template: Template) -> Any:
+def _entry(grad: Any, template: Template) -> Any:
+    formula = grad.formula
     entry = template.gradients.get((formula.inputs, formula.diff))
     return None if entry is None or entry is formulas.NONE else entry
 
 
-def _compared(plan: trace.Plan, template: Template, formula: formulas.Formula | None) -> Iterator[tuple[Any, str]]:
+def _compared(plan: trace.Plan, template: Template, grad: Any) -> Iterator[tuple[Any, str]]:
     """For sizes that a template holds for, what differs from a trace by shape."""
-    entry = (template.holds, template.steps) if formula is None else _entry(formula, template)
+    entry = (template.holds, template.steps) if grad is None else _entry(grad, template)
     if entry is None:
         return
     holds, steps = entry
+    formula = None if grad is None else grad.formula
     for sizes in _other_sizes(template):
         if holds(sizes):
-            yield sizes, _difference(steps.at(sizes), _by_shape(plan, template, formula, sizes))
+            try:
+                theirs = _by_shape(plan, template, formula, sizes)
+            except Exception as error:
+                yield sizes, f"a trace by shape raises {type(error).__name__}: {error}"
+            else:
+                yield sizes, _difference(steps.at(sizes), theirs) or _other_code(_part(plan, steps, grad, sizes))
+
+
+def _part(plan: trace.Plan, steps: AnySize, grad: Any, sizes: tuple[int, ...]) -> Part | None:
+    """The steps that are computed: of the gradients those by all inputs."""
+    if grad is None:
+        return Part(steps, (plan.single,), sizes, lambda: steps.closed(sizes))
+    wanted = tuple(range(len(grad.inputs)))
+    part = grad.formula.part(wanted, grad.saved_in, grad.saved_out)
+    if part is None:
+        return None
+    now, given, n = steps.at(sizes), part.key[2], len(plan.outs)
+    refs = [now.out[n + w] for w in wanted]
+    kept = now.slice(refs, grad.formula.cuts)[0]
+    return Part(steps, part.key, sizes, lambda: now.closed(given, refs, grad.formula.cuts, kept))
+
+
+def _other_code(part: Part | None) -> str:
+    """What differs between NumPy code for any sizes and that for the sizes at hand, or nothing."""
+    if part is None:
+        return ""
+    closed = part.closed()
+    given = _numbers([v.aval for v in closed.jaxpr.invars])
+    try:
+        mine = part.steps.in_numpy(part.key, part.numbers, part.closed, _by_xla, None)
+    except Changed:
+        return ""
+    theirs = host.program(closed, _by_xla, part.key[0])
+    if (mine is None) != (theirs is None):
+        return f"NumPy computes it: {mine is not None}, by shape {theirs is not None}"
+    if mine is None or any(a.size > _LARGEST for a in given):
+        return ""
+    answers = [_bytes(fn, given) for fn in (mine, theirs)]
+    return "" if answers[0] == answers[1] else "other numbers of NumPy's code"
+
+
+def _by_xla(*args: Any) -> Any:
+    raise Unsure
+
+
+def _bytes(fn: Any, given: Sequence[Any]) -> Any:
+    try:
+        outs = fn(*given)
+    except (Unsure, IndexError) as refused:
+        return type(refused)
+    return [(x.shape, x.dtype, x.tobytes()) for x in (outs if isinstance(outs, list) else [outs])]
 
 
 def _other_sizes(template: Template) -> Iterator[tuple[int, ...]]:
@@ -109,11 +181,11 @@ def _by_shape(plan: trace.Plan, template: Template, formula: formulas.Formula | 
     ]
     avals = [trace.aval(k) for k in keys if k is not None]
     if formula is None:
-        return Steps(jax.make_jaxpr(fn)(*avals))
+        return Steps(jax.make_jaxpr(fn)(*avals), whole=True)
     outs = jax.eval_shape(fn, *avals)
     outs = [outs] if template.single else outs
     cts = [jax.ShapeDtypeStruct(outs[k].shape, outs[k].dtype) for k in formula.diff]
-    return formulas._traced(formula, fn, template.single, avals, cts)
+    return formulas._traced(formula, fn, template.single, avals, cts, whole=True)
 
 
 def _difference(mine: Steps, theirs: Steps) -> str:

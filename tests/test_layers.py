@@ -140,7 +140,7 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.graph.hooks": frozenset({"_core.errors.warn"}),
     "_engine.graph.node": frozenset({"_core", "_engine.graph.hooks"}),
     "_engine.memory.shared_values": frozenset(),
-    "_engine.run.steps": frozenset(),
+    "_engine.run.steps": frozenset({"_core.host.choice"}),
     "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.steps"}),
     "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart", "_engine.run.steps"}),
     "_engine.run.any_size": frozenset({"_core", "_engine.run.steps"}),

@@ -6,8 +6,11 @@ import functools
 from dataclasses import replace
 from typing import Any
 
+import jax
+
 from .._core.arrays import devices, dtypes
 from .._core.arrays.meta import meta
+from .._core.jax.sizes import NotGeneral, Size, decided
 from .registry import TABLE, Grad, Out
 
 
@@ -20,8 +23,11 @@ def _copied(of: str, function: bool = True) -> None:
     @functools.wraps(row.impl)
     def impl(**given: Any) -> Any:
         x = given[first]
-        source = meta(x.shape, dtypes.from_np(x.dtype), devices.default_device())
-        geometry(source, **{n: given[n] for n in rest})  # raises where the view raises
+
+        def check(shape: Any, more: Any) -> None:  # it raises where the view raises
+            geometry(meta(shape, dtypes.from_np(x.dtype), devices.default_device()), **dict(zip(rest, more)))
+
+        _checked(check, x.shape, [given[n] for n in rest])
         return row.impl(**given)
 
     TABLE.add(
@@ -38,6 +44,25 @@ def _copied(of: str, function: bool = True) -> None:
             method=False,
         )
     )
+
+
+def _checked(check: Any, *args: Any) -> None:
+    """``check(*args)``; in a trace with symbols, which holds for the sizes that pass it."""
+    leaves, tree = jax.tree.flatten(args)
+    sizes = [v for v in leaves if v.__class__ is Size]
+
+    def passes(*numbers: int) -> bool:
+        given = iter(numbers)
+        try:
+            check(*jax.tree.unflatten(tree, [next(given) if v.__class__ is Size else v for v in leaves]))
+        except Exception:  # the trace by shape raises it again
+            return False
+        return True
+
+    if not sizes:
+        check(*args)
+    elif not decided(passes, *sizes):
+        raise NotGeneral("the view raises")
 
 
 for _view in ("alias", "permute", "split_with_sizes", "t", "transpose", "unbind", "unfold", "unsqueeze"):

@@ -130,10 +130,14 @@ def _fft_c2r(input: Array, dim: Dims, normalization: int, last_dim_size: int) ->
     return _scaled(out, normalization, numel_along(out, dims), True)
 
 
+def _places_of_frames(count: int, size: int, step: int) -> np.ndarray:
+    return (np.arange(count)[:, None] * step + np.arange(size)).reshape(-1)
+
+
 @inner_op(node="UnfoldBackwardBackward0")
 def overlap_add(input: Array, length: int, step: int) -> Array:
     """Frames along dimension 1, each `step` after the one before, added up to one signal per row."""
     count, size = input.shape[1:]
-    at = np.arange(count)[:, None] * step + np.arange(size)
+    at = of_sizes(_places_of_frames, count, size, step, shape=(count * size,), dtype=np.int64)
     out = jnp.zeros((input.shape[0], length), input.dtype)
-    return out.at[:, at.reshape(-1)].add(input.reshape(input.shape[0], -1))
+    return out.at[:, at].add(input.reshape(input.shape[0], -1))

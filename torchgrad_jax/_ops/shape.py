@@ -584,7 +584,7 @@ def diag_embed(input: Array, offset: int = 0, dim1: int = -2, dim2: int = -1) ->
     if a == b:
         raise RuntimeError(f"diagonal dimensions cannot be identical {dim1}, {dim2}")
     n = input.shape[-1] + abs(offset)
-    rows = np.arange(input.shape[-1]) + max(-offset, 0)
-    cols = np.arange(input.shape[-1]) + max(offset, 0)
+    places = of_sizes(np.arange, input.shape[-1], shape=input.shape[-1:], dtype=np.int64)
+    rows, cols = places + max(-offset, 0), places + max(offset, 0)
     out = jnp.zeros((*input.shape[:-1], n, n), input.dtype).at[..., rows, cols].set(input)
     return jnp.moveaxis(out, (-2, -1), (a, b))

@@ -272,7 +272,7 @@ def test_half_types_are_moved_and_converted_but_bfloat16_is_left_to_xla():
 )
 def test_steps_that_change_nothing_have_no_code(fn, steps):
     closed = jax.make_jaxpr(fn)(jnp.ones((3, 4), "float32"))
-    maker = host._Maker(closed, None, choice.room(closed.jaxpr, MOST))
+    maker = host.Maker(closed, None, choice.room(closed.jaxpr, MOST))
     assert len(maker._text(maker.outs)) == steps
 
 

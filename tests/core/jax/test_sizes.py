@@ -144,6 +144,28 @@ def test_jax_never_takes_a_size_for_an_equal_number(monkeypatch):
     assert not met
 
 
+def test_a_shape_that_does_not_fit_other_sizes_is_a_guard():
+    sizes = Sizes((2, 4))
+    n, k = sizes.symbols
+    sizes.require((n, k), (n, 2, k // 2))
+    assert sizes.check()((7, 6))
+    assert not sizes.check()((7, 5))
+    with pytest.raises(NotGeneral):
+        sizes.require((n, k), (n, 3))
+
+
+def test_answers_for_one_purpose_are_kept_apart():
+    sizes = Sizes((5, 3))
+    n, k = sizes.symbols
+    with sizes.trace():
+        assert n != k
+    with sizes.deciding() as holds:
+        assert n > 4
+        small = holds()
+    assert (small((3, 4)), small((6, 6))) == (False, True)
+    assert (sizes.check()((3, 4)), sizes.check()((6, 6))) == (True, False)
+
+
 def _looked_up(tree):
     """Where a size is looked for in a set or a dict, which finds it by its hash: no guard would be written down."""
     for node in ast.walk(tree):

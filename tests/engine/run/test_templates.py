@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from torchgrad_jax._core.host import code as host
 from torchgrad_jax._core.jax.caches import POOLS
 from torchgrad_jax._engine.run import templates
 
@@ -78,6 +79,62 @@ def test_another_shape_is_not_traced_and_gives_the_same_bits(name, monkeypatch):
     by_shape = [gradient(CALLS[name], shape) for shape in ((8, 10), (6, 4), (4, 14))]
     for mine, theirs in zip(found, by_shape):
         assert [a.tobytes() for a in mine] == [a.tobytes() for a in theirs]
+
+
+def test_another_shape_has_the_same_text(monkeypatch):
+    made = []
+    compiled = host.compiled
+    monkeypatch.setattr(host, "compiled", lambda text: made.append(text) or compiled(text))
+    for shape in ((4, 6), (8, 10), (6, 3)):
+        made.clear()
+        gradient(lambda x: F.layer_norm(x.exp() + x[0], x.shape[1:]).softmax(0).mean(1), shape)
+    assert made == []
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+def test_sentences_of_other_lengths_are_not_traced(kind, monkeypatch):
+    torch.manual_seed(0)
+    layer = getattr(torch.nn, kind)(3, 4)
+    gradient(lambda x: layer(x)[0], (5, 2, 3), torch.float32)
+    times = traced(monkeypatch)
+    found = [gradient(lambda x: layer(x)[0], (n, 2, 3), torch.float32) for n in (7, 3, 11)]
+    assert times == []
+    monkeypatch.setattr(templates, "families", lambda *args: iter(()))
+    torch.clear_caches()
+    for n, mine in zip((7, 3, 11), found):
+        theirs = gradient(lambda x: layer(x)[0], (n, 2, 3), torch.float32)
+        assert [a.tobytes() for a in mine] == [a.tobytes() for a in theirs]
+
+
+def test_a_product_is_cut_for_its_own_sizes():
+    for n in (3, 150):  # the second is cut into pieces, so that BLAS starts no threads
+        x = torch.linspace(0, 1, n * n, dtype=torch.float64).reshape(n, n)
+        found = (x @ x.t()).numpy()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(templates, "families", lambda *args: iter(()))
+            torch.clear_caches()
+            assert (x @ x.t()).numpy().tobytes() == found.tobytes()
+
+
+def test_a_new_size_beyond_numpy_is_not_traced(monkeypatch):
+    gradient(lambda x: x.relu() * x.sum(), (4, 6))
+    times = traced(monkeypatch)
+    out, grad = gradient(lambda x: x.relu() * x.sum(), (1 << 10, 1 << 7))
+    assert times == []
+    x = np.linspace(-1, 1, out.size).reshape(out.shape)
+    assert np.allclose(out, np.maximum(x, 0) * x.sum())
+    assert np.allclose(grad, (x > 0) * x.sum() + np.maximum(x, 0).sum())
+
+
+def test_a_kernel_that_jax_differentiates_keeps_the_rules_of_its_operators():
+    def slope(x):
+        return torch.interop.to_jax(lambda t: (t.abs() + t.clamp(min=0)).sum())(x)
+
+    for n in (4, 6, 1 << 17):
+        x = torch.zeros(n, requires_grad=True)
+        (x.abs() + x.clamp(min=0)).sum().backward()
+        assert x.grad.unique().tolist() == [1.0]  # 0 of the one, 1 of the other
+        assert np.unique(jax.grad(slope)(jax.numpy.zeros(n))).tolist() == [1.0]
 
 
 def test_dimensions_of_one_and_empty_ones_are_calls_of_their_own():

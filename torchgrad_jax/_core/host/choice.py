@@ -108,23 +108,29 @@ def room(jaxpr: Any, limit: float, more: float = 1.0) -> Room:
     `more` says how many times as long it may take, be it `OF_FORM`.
     """
     steps = [*all_steps(jaxpr)]
-    loops = any(e.primitive.name == "scan" for e in steps)
+    return room_for(any(e.primitive.name == "scan" for e in steps), sum(map(saves, steps)), limit * more)
+
+
+def room_for(loops: bool, saved: float, limit: float) -> Room:
+    """What NumPy may do of a kernel with loops or without, which saves so many microseconds by its exceptions."""
     if EXECUTOR == "numpy":
         return Room(math.inf, math.inf, loops)
     if loops:
         return Room(OF_THREADS if limit == math.inf else OF_ROUNDS, max(limit, OF_LOOP), loops)
-    if saved := sum(map(saves, steps)):
-        return Room(math.inf, (limit + saved) * more, loops)
-    return Room(OF_THREADS if limit == math.inf else LARGEST, limit * more, loops)
+    if saved:
+        return Room(math.inf, limit + saved, loops)
+    return Room(OF_THREADS if limit == math.inf else LARGEST, limit, loops)
 
 
 def touched(eqn: Any) -> list[int]:
     """The numbers of elements that a step reads or writes, one for each array."""
+    return [v.aval.size for v in touching(eqn)]
+
+
+def touching(eqn: Any) -> list[Any]:
+    """The arrays of which a step reads or writes all elements."""
     name = eqn.primitive.name
-    if name in _LOOKS:
-        return []
-    arrays = (*eqn.invars[name in _PICKS :], *eqn.outvars)
-    return [v.aval.size for v in arrays]
+    return [] if name in _LOOKS else [*eqn.invars[name in _PICKS :], *eqn.outvars]
 
 
 def all_steps(jaxpr: Any) -> Iterator[Any]:

@@ -35,11 +35,11 @@ from .inline import Step, Unsure
 _ALONE = ("dot_general",)
 """Steps of a program with a loop that XLA may do alone, with NumPy doing the rest."""
 
-_FEW = 16
+FEW = 16
 """Arguments of which each says itself what is done when NumPy can't take it: XLA does the call."""
 
 
-class _No(Exception):
+class No(Exception):
     """The kernel has a step that only XLA can do, or too much work for NumPy."""
 
 
@@ -59,17 +59,22 @@ def program(
     Returns:
         A function of the same arguments as `kernel`, with the same results.
     """
-    if closed.effects or choice.EXECUTOR == "xla" or jax.default_backend() != "cpu":
+    if closed.effects or not possible():
         return None
     try:
-        maker = _Maker(closed, kernel, choice.room(closed.jaxpr, limit, 1.0 if form is None else choice.OF_FORM))
+        maker = Maker(closed, kernel, choice.room(closed.jaxpr, limit, 1.0 if form is None else choice.OF_FORM))
         derived = maker.function(single)
-    except (_No, Unsure):
+    except (No, Unsure):
         return None
-    return derived if form is None or len(maker.args) > _FEW else maker.with_form(form, derived, single)
+    return derived if form is None or len(maker.args) > FEW else maker.with_form(form, derived, single)
 
 
-class _Line(NamedTuple):
+def possible() -> bool:
+    """Whether NumPy may compute anything."""
+    return choice.EXECUTOR != "xla" and jax.default_backend() == "cpu"
+
+
+class Line(NamedTuple):
     """One line of the code."""
 
     outs: tuple[str, ...]
@@ -79,25 +84,25 @@ class _Line(NamedTuple):
     """The values that it reads."""
 
 
-class _Maker:
+class Maker:
     """Code in the making."""
 
     def __init__(self, closed: Any, kernel: Any, room: choice.Room) -> None:
         self.closed, self.room = closed, room
-        self.lines: list[_Line] = []
+        self.lines: list[Line] = []
         self.made: dict[str, tuple[str, list[str]]] = {}
         """By name, which primitive of which values gave a value."""
         self.done: dict[Any, list[str]] = {}
         """The values that a primitive with these parameters gave for these operands: a step is done once."""
         self.views: dict[str, tuple[str, tuple[int, ...]]] = {}
         """By name, what a value is in another shape, and what shape that has."""
-        self.space: dict[str, Any] = {**_COMMON, "xla": kernel}
+        self.space: dict[str, Any] = {**COMMON, "xla": kernel}
         self.constants: dict[Any, str] = {}
         """Names of these by what they are, so that steps of equal ones are the same step."""
         self.known: dict[str, Any] = {}
         """The values of names that are the same in each call."""
         self.compact: dict[str, Any] = {}
-        """By name, the avals of values that are to be spread yet: a ufunc does that by itself."""
+        """By name, values that are to be spread yet, as variables: a ufunc does that by itself."""
         self.forms: dict[str, Any] = {}
         """The shapes that these have."""
         self.warns = False
@@ -110,7 +115,7 @@ class _Maker:
         for v in closed.jaxpr.invars:
             _check(v.aval, halves=True)
         if max([v.aval.size for v in closed.jaxpr.outvars], default=0) > self.room.largest:
-            raise _No
+            raise No
         self.args = [f"a{i}" for i in range(len(closed.jaxpr.invars))]
         self.numbers: dict[str, str] = {}
         """By the name of a number as an array, that of the argument."""
@@ -121,7 +126,7 @@ class _Maker:
         """What came of it."""
         all_args = ", ".join(self.args)
         lines = [f"def kernel({all_args}):", f"    if nans.value or infs.value: return xla({all_args})"]
-        few = len(self.args) <= _FEW
+        few = len(self.args) <= FEW
         otherwise = f"return xla({all_args})" if few else "raise Unsure"
         looks = [
             f"    {line}"
@@ -150,9 +155,9 @@ class _Maker:
         # A ufunc's result has the order of its operands, and is a number where it has no dimensions.
         return f"({name} if {name}.flags.carray else own({name}))" if aval.shape else f"asarray({name})"
 
-    def with_form(self, form: Step, derived: Step, single: bool) -> Any:
+    def with_form(self, form: Step | None, derived: Step | None, single: bool) -> Any:
         """A function that calls `form`, and `derived` for values that the form does not take."""
-        self.space = {**_COMMON, "xla": self.space["xla"], "form": form, "derived": derived}
+        self.space = {**COMMON, "xla": self.space["xla"], "form": form, "derived": derived}
         all_args = ", ".join(self.args)
         outs = [f"v{i}" for i in range(len(self.outs))]
         result = f"own(form({all_args}))" if single else "[" + ", ".join([f"own({v})" for v in outs]) + "]"
@@ -163,24 +168,17 @@ class _Maker:
         lines += [] if single else [f"            {', '.join(outs)}, = form({all_args})"]
         lines += [f"            return {result}"]
         lines += [f"        except untaken: return derived({all_args})", "        finally: loudly(token)"]
-        made = self._made(lines)
-        made.derived = derived
-        return made
+        return self._made(lines)
 
     def _made(self, lines: list[str]) -> Any:
         """The function `kernel` with this text."""
-        exec(_compiled(_without_sizes("\n".join(lines), self.space)), self.space)
-        made, xla = self.space["kernel"], self.space["xla"]
-        made.kernel, made.check = getattr(xla, "kernel", xla), _no_check
-        return made
+        return made_of(compiled(without_sizes("\n".join(lines), self.space)), self.space)
 
     def body(self) -> Step:
         """NumPy code for the body of a loop, which returns a list of results. The caller has checked the arguments."""
         outs = [self._spread(name) for name in self.outs]
         lines = [f"def body({', '.join(self.args)}):", *[f"    {line}" for line in self._text(outs)]]
-        text = "\n".join([*lines, f"    return [{', '.join(outs)}]"])
-        exec(compile(text, f"{__file__}:kernel", "exec"), self.space)
-        return self.space["body"]
+        return self._made([*lines, f"    return [{', '.join(outs)}]"])
 
     def _text(self, results: Sequence[str]) -> list[str]:
         """The lines that these results depend on."""
@@ -218,11 +216,81 @@ class _Maker:
 
     def _constant(self, value: np.ndarray) -> str:
         if value.size > self.room.largest:
-            raise _No
-        key = (value.dtype, value.shape, value.tobytes()) if value.size <= _FEW else len(self.known)
+            raise No
+        key = (value.dtype, value.shape, value.tobytes()) if value.size <= FEW else len(self.known)
         name = self.constants.setdefault(key, f"c{len(self.known)}")
         self.known[name] = self.space[name] = value
         return name
+
+    # -- what is known of steps and values; for code of any sizes more than that
+
+    def _literal(self, v: Any) -> str:
+        return self._constant(np.asarray(v.val, v.aval.dtype))
+
+    def _shape(self, v: Any) -> Any:
+        """The shape of a value, to be compared with others."""
+        return v.aval.shape
+
+    def _like(self, eqn: Any) -> Any:
+        """A step with such shapes."""
+        return eqn
+
+    def _tuple(self, shape: Any) -> str:
+        """A shape as text."""
+        return str(shape)
+
+    def _filling(self, v: Any) -> str:
+        """The name of a function that spreads a value."""
+        return self._called(host_steps.filling(v.aval))
+
+    def _line(
+        self, eqn: Any, fn: Any, target: str, ins: Sequence[str], counts: Sequence[Any], known: Sequence[Any]
+    ) -> str:
+        """The code of a step; `known` are the operands that are the same in each call."""
+        inlined = isinstance(fn, inline.Inline)
+        return fn.line(target, ins, counts) if inlined else f"{target} = {self._called(fn)}({', '.join(ins)})"
+
+    def _is_fresh(self, eqn: Any, fn: Any) -> bool:
+        """Whether a step gives its result in new memory."""
+        return isinstance(fn, np.ufunc) or (isinstance(fn, inline.Inline) and fn.fresh)
+
+    def _folded(self, eqn: Any, fn: Any, ins: Sequence[str]) -> list[str] | None:
+        """The result of a step that is the same in each call."""
+        if fn is None or eqn.primitive.multiple_results or not all(n in self.known for n in ins):
+            return None
+        if not self.room.touch(eqn):
+            raise No
+        with np.errstate(all="ignore"):
+            return [self._constant(np.asarray(fn(*[self.known[n] for n in ins])))]
+
+    def _priced(self, eqn: Any, primitive: host_steps.Primitive, fn: Any) -> Any:
+        """What does a step, if NumPy is to do it."""
+        price = 0.0 if choice.saves(eqn) else host_steps.cost(primitive, eqn)
+        if (fn is None or price > choice.ALONE) and self.room.loops and eqn.primitive.name in _ALONE:
+            fn, price = _compiled_alone(eqn), choice.ALONE
+        if fn is None or not self.room.touch(eqn) or not self.room.spend(price):
+            raise No
+        return fn
+
+    def _shaped(self, eqn: Any, fn: Any) -> None:
+        """Note that a step only gives its operand another shape."""
+
+    def _value(self, name: str) -> Any:
+        """What a name stands for, be it spread or not, if that is the same in each call."""
+        return self.known.get(name)
+
+    def _loop(self, eqn: Any) -> str:
+        """The name of a function that does a loop."""
+        inner = eqn.params["jaxpr"]
+        body = Maker(inner, None, choice.room(inner.jaxpr, choice.OF_ROUND)).body()
+        return self._called(host_steps.loop(eqn.params, body, [v.aval for v in eqn.outvars]))
+
+    def _from_the_start(self, n: str) -> str | None:
+        """The name of a function that counts places from the start, of an array with a number of elements."""
+        size = self.known.get(n)
+        return None if size is None or size.size != 1 else self._called(host_indexing.from_the_start(int(size.item())))
+
+    # -- step by step
 
     def _run(self, jaxpr: Any, consts: Sequence[str], args: Sequence[str]) -> list[str]:
         env: dict[Any, str] = dict(zip(jaxpr.constvars, consts))
@@ -230,7 +298,7 @@ class _Maker:
         self.room.left += choice.ROUND * sum([e.params["length"] for e in jaxpr.eqns if e.primitive.name == "scan"])
 
         def name_of(v: Any) -> str:
-            return self._constant(np.asarray(v.val, v.aval.dtype)) if hasattr(v, "val") else env[v]
+            return self._literal(v) if hasattr(v, "val") else env[v]
 
         for eqn in _needed(jaxpr):
             ins = [name_of(v) for v in eqn.invars]
@@ -245,10 +313,11 @@ class _Maker:
         """The values of a step, which may be ones that are there already."""
         if eqn.primitive.name == "convert_element_type" and ins[0] in self.numbers and _narrows(eqn):
             return [self._number_as(eqn.outvars[0].aval.dtype, ins[0])]
-        given = shorter.unchanged(eqn, [self.known.get(n) for n in ins])
+        like = self._like(eqn)
+        given = shorter.unchanged(like, [self._value(n) for n in ins])
         if given is not None:
             return [ins[given]]
-        key = shorter.key_of(eqn, ins)
+        key = shorter.key_of(like, ins)
         found = None if key is None else self.done.get(key)
         if found is None:
             found = self._step(eqn, ins)
@@ -268,49 +337,41 @@ class _Maker:
             _check(v.aval, eqn.primitive.name in host_steps.MOVES)
         avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
         fn = primitive.make(eqn.params, *avals)
-        price = 0.0 if choice.saves(eqn) else host_steps.cost(primitive, eqn)
-        if (fn is None or price > choice.ALONE) and self.room.loops and eqn.primitive.name in _ALONE:
-            fn, price = _compiled_alone(eqn), choice.ALONE
-        if fn is None or not self.room.touch(eqn):
-            raise _No
-        if all(n in self.known for n in ins) and not eqn.primitive.multiple_results:
-            with np.errstate(all="ignore"):
-                return [self._constant(np.asarray(fn(*[self.known[n] for n in ins])))]
+        if (folded := self._folded(eqn, fn, ins)) is not None:
+            return folded
         if eqn.primitive.name == "broadcast_in_dim":
             return [self._broadcast(eqn, *ins)]
-        if not self.room.spend(price):
-            raise _No
+        fn = self._priced(eqn, primitive, fn)
+        known = [self.known.get(n) for n in ins]
         if primitive.knowing is not None:
-            fn = primitive.knowing(eqn.params, *avals, [self.known.get(n) for n in ins]) or fn
+            fn = primitive.knowing(eqn.params, *avals, known) or fn
         self.warns = self.warns or not host_steps.is_silent(eqn)
         if isinstance(fn, inline.Reshape):
-            return [self._reshaped(self._spread(ins[0]), eqn.invars[0].aval.shape, fn.shape)]
+            self._shaped(eqn, fn)
+            return [self._reshaped(self._spread(ins[0]), self._shape(eqn.invars[0]), self._shape(eqn.outvars[0]))]
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
         self.made[outs[0]] = eqn.primitive.name, ins
-        forms: list[Any] = [v.aval.shape for v in eqn.invars]
+        forms: list[Any] = [self._shape(v) for v in eqn.invars]
         if primitive.spreads:
             forms = [self.forms.get(n, form) for n, form in zip(ins, forms)]
-            self._stays_compact(outs[0], np.broadcast_shapes(*forms), eqn.outvars[0].aval)
+            self._stays_compact(outs[0], _together(forms), eqn.outvars[0])
         else:
             ins = [self._spread(n) for n in ins]
         target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
-        if isinstance(fn, np.ufunc) or (isinstance(fn, inline.Inline) and fn.fresh):
+        if self._is_fresh(eqn, fn):
             self.fresh.add(target)
-        if isinstance(fn, inline.Inline):
-            counts = [math.prod(form) for form in (*forms, eqn.outvars[0].aval.shape)]
-            self._add(outs, fn.line(target, ins, counts), ins)
-            return outs
-        self._add(outs, f"{target} = {self._called(fn)}({', '.join(ins)})", ins)
+        counts = [math.prod(form) for form in (*forms, self._shape(eqn.outvars[0]))]
+        self._add(outs, self._line(eqn, fn, target, ins, counts, known), ins)
         return outs
 
-    def _stays_compact(self, name: str, form: tuple[int, ...], aval: Any) -> None:
+    def _stays_compact(self, name: str, form: tuple[Any, ...], v: Any) -> None:
         """Remember a value that has fewer elements yet than it is to have."""
-        if form != aval.shape:
-            self.compact[name], self.forms[name] = aval, form
+        if form != self._shape(v):
+            self.compact[name], self.forms[name] = v, form
 
     def _add(self, outs: Sequence[str], text: str, ins: Sequence[str]) -> None:
-        self.lines.append(_Line((*outs,), text, (*ins,)))
+        self.lines.append(Line((*outs,), text, (*ins,)))
 
     def _counted_from_the_end(self, eqn: Any, ins: list[str]) -> str | None:
         """The places `i` if a step is ``where(i < 0, i + n, i)``, which leaves nearly all places what they are.
@@ -323,13 +384,15 @@ class _Maker:
         moves, added = self.made.get(moved, ("", []))
         if (kind, moves) != ("lt", "add") or compared[0] != at or added[0] != at:
             return None
-        zero, n = self.known.get(compared[1]), self.known.get(added[1])
-        if zero is None or n is None or zero.any() or n.size != 1 or eqn.outvars[0].aval.dtype.kind != "i":
+        zero = self._value(compared[1])
+        if zero is None or zero.any() or eqn.outvars[0].aval.dtype.kind != "i":
+            return None
+        if (counted := self._from_the_start(added[1])) is None:
             return None
         out = f"v{self.count}"
         self.count += 1
-        self._add([out], f"{out} = {self._called(host_indexing.from_the_start(int(n.reshape(-1)[0])))}({at})", [at])
-        self._stays_compact(out, self.forms.get(at, eqn.outvars[0].aval.shape), eqn.outvars[0].aval)
+        self._add([out], f"{out} = {counted}({at})", [at])
+        self._stays_compact(out, self.forms.get(at, self._shape(eqn.outvars[0])), eqn.outvars[0])
         return out
 
     def _sum_of_negatives(self, eqn: Any, ins: list[str]) -> str | None:
@@ -349,18 +412,17 @@ class _Maker:
         for v in eqn.outvars:
             _check(v.aval)
         if not self.room.touch(eqn):
-            raise _No
+            raise No
         if eqn.primitive.name == "scan":
-            inner = eqn.params["jaxpr"]
-            body = _Maker(inner, None, choice.room(inner.jaxpr, choice.OF_ROUND))
-            made = host_steps.loop(eqn.params, body.body(), [v.aval for v in eqn.outvars])
+            called = self._loop(eqn)
         elif eqn.primitive.name == "cond":
-            made = host_steps.chosen([_Maker(b, None, self.room).body() for b in choice.branches_of(eqn)])
+            called = self._called(
+                host_steps.chosen([Maker(b, None, self.room).body() for b in choice.branches_of(eqn)])
+            )
         else:
-            raise _No
+            raise No
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
-        called = self._called(made)
         ins = [*map(self._spread, ins)]
         self._add(outs, f"[{', '.join(outs)}] = {called}({', '.join(ins)})", ins)
         return outs
@@ -373,15 +435,16 @@ class _Maker:
 
     def _broadcast(self, eqn: Any, of: str) -> str:
         """A value that is to be spread: only its dimensions of one element are made, and where there is one none."""
-        aval, dims, inner = (eqn.outvars[0].aval, eqn.params["broadcast_dimensions"], eqn.invars[0].aval)
+        shape, dims, inner = self._shape(eqn.outvars[0]), eqn.params["broadcast_dimensions"], self._shape(eqn.invars[0])
         of = self._spread(of)
-        form = [1] * aval.ndim
-        for d, n in zip(dims, inner.shape):
+        form: list[Any] = [1] * len(shape)
+        for d, n in zip(dims, inner):
             form[d] = n
-        whole = tuple(form) == aval.shape
-        shape = tuple(form) if inner.size != 1 or whole else ()  # a ufunc begins at once if it need not look at shapes
-        out = self._reshaped(of, inner.shape, shape, fresh=not whole)
-        self._stays_compact(out, shape, aval)
+        whole = tuple(form) == shape
+        one = all(n.__class__ is int and n == 1 for n in inner)
+        spread = () if one and not whole else tuple(form)  # a ufunc begins at once if it need not look at shapes
+        out = self._reshaped(of, inner, spread, fresh=not whole)
+        self._stays_compact(out, spread, eqn.outvars[0])
         return out
 
     def _reshaped(self, name: str, old: tuple[int, ...], new: tuple[int, ...], fresh: bool = False) -> str:
@@ -392,27 +455,39 @@ class _Maker:
         out = f"v{self.count}"
         self.count += 1
         self.views[out] = root, shape
-        self._add([out], f"{out} = {root}.reshape({new})" if shape != new else f"{out} = {root}", [root])
+        self._add([out], f"{out} = {root}.reshape({self._tuple(new)})" if shape != new else f"{out} = {root}", [root])
         return out
 
     def _spread(self, name: str) -> str:
         """The name of a value with all elements of its broadcast shape."""
-        aval = self.compact.get(name)
-        if aval is None:
+        v = self.compact.get(name)
+        if v is None:
             return name
         out = self.spread.get(name)
         if out is None:
             out = self.spread[name] = f"v{self.count}"
             self.count += 1
-            self._add([out], f"{out} = {self._called(host_steps.filling(aval))}({name})", [name])
+            self._add([out], f"{out} = {self._filling(v)}({name})", [name])
             self.fresh.add(out)
         return out
 
 
-_SIZES = re.compile(r"\((?:\d+, ?)+\d*\)|(?<=[\[: ])\d+(?=[:\],])")
+def made_of(code: Any, space: dict[str, Any]) -> Any:
+    """The function of code, `kernel` or the `body` of a loop, with these names."""
+    exec(code, space)
+    if "body" in space:
+        return space["body"]
+    made, xla = space["kernel"], space["xla"]
+    made.kernel, made.check = getattr(xla, "kernel", xla), _no_check
+    if "derived" in space:
+        made.derived = space["derived"]
+    return made
 
 
-def _without_sizes(text: str, space: dict[str, Any]) -> str:
+SIZES = re.compile(r"\((?:\d+, ?)+\d*\)|(?<=[\[: ])\d+(?=[:\],])")
+
+
+def without_sizes(text: str, space: dict[str, Any]) -> str:
     """The text with names for shapes and for places in slices: kernels that differ in these alone have the same."""
 
     def named(found: re.Match[str]) -> str:
@@ -420,12 +495,22 @@ def _without_sizes(text: str, space: dict[str, Any]) -> str:
         space[name] = eval(found[0])
         return name
 
-    return _SIZES.sub(named, text)
+    return SIZES.sub(named, text)
 
 
 @functools.lru_cache(2048)
-def _compiled(text: str) -> Any:
+def compiled(text: str) -> Any:
     return compile(text, f"{__file__}:kernel", "exec")
+
+
+def _together(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """The shape that arrays of these have together, whose sizes may be symbols."""
+    out: list[Any] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for d, n in enumerate(shape, len(out) - len(shape)):
+            if n != 1:
+                out[d] = n
+    return tuple(out)
 
 
 def _narrows(eqn: Any) -> bool:
@@ -458,7 +543,7 @@ def _needed(jaxpr: Any) -> list[Any]:
     kept = []
     for eqn in reversed(jaxpr.eqns):
         if eqn.effects:
-            raise _No
+            raise No
         if not wanted.isdisjoint(eqn.outvars):
             kept.append(eqn)
             wanted.update(v for v in eqn.invars if not hasattr(v, "val"))
@@ -469,13 +554,13 @@ def _check(aval: Any, halves: bool = False) -> None:
     """Leave to XLA what computes in half types, which it does in a wider dtype, and arrays without a plain shape."""
     shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     if shape is None or not isinstance(dt, np.dtype) or not all(isinstance(n, int) for n in shape):
-        raise _No
+        raise No
     if dt == inline.HALF:
         plain = halves
     else:
         plain = dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
     if not plain:
-        raise _No
+        raise No
 
 
 def _own(x: Any) -> np.ndarray:
@@ -527,7 +612,7 @@ def _warnings() -> tuple[Iterator[Any], Callable[[Any], Any]]:
 
 
 _QUIETLY, _LOUDLY = _warnings()
-_COMMON: dict[str, Any] = {
+COMMON: dict[str, Any] = {
     "ndarray": np.ndarray,
     **inline.NAMES,
     "own": _own,

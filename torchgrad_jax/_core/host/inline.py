@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,9 +28,13 @@ class Inline:
         return f"{target} = {self.text.format(*ins)}"
 
     def __call__(self, *xs: Any) -> Any:
-        names = [f"x{i}" for i in range(len(xs))]
-        text = compile(self.text.format(*names), f"{__file__}:step", "eval")
-        return eval(text, {**NAMES, **dict(zip(names, xs))})
+        names = tuple([f"x{i}" for i in range(len(xs))])
+        return eval(_compiled(self.text, names), {**NAMES, **dict(zip(names, xs))})
+
+
+@functools.lru_cache(1024)
+def _compiled(text: str, names: tuple[str, ...]) -> Any:
+    return compile(text.format(*names), f"{__file__}:step", "eval")
 
 
 HALF = np.dtype(np.float16)

@@ -556,7 +556,11 @@ def cost(primitive: Primitive, eqn: Any) -> float:
     """Microseconds that NumPy takes for a step, as far as its shapes tell."""
     if primitive.cost is not None:
         return primitive.cost(eqn)
-    work = max(choice.touched(eqn), default=0)
+    return price(primitive, max(choice.touched(eqn), default=0))
+
+
+def price(primitive: Primitive, work: int) -> float:
+    """Microseconds for a step that touches so many elements."""
     more = max(0, work - _NEAR) * 0.3
     return primitive.overhead + (work * primitive.per_element + more) / 1000
 

@@ -16,7 +16,9 @@ A size in a `set` or a `dict` beside numbers is found by its hash, and no guard 
 from __future__ import annotations
 
 import functools
+import math
 import operator
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -49,6 +51,7 @@ class Sizes:
         self.decided: dict[tuple[Any, tuple[Any, ...]], Any] = {}
         """By function and sizes, what `decided` gave, which is a guard as well."""
         self._known: dict[Terms, Size] = {}
+        self._lock = threading.RLock()
         self._texts: dict[Size, str] = {}
         self._numbers: dict[Any, int] = {}
         self.tracing = 0
@@ -72,12 +75,24 @@ class Sizes:
 
     @contextmanager
     def trace(self) -> Iterator[None]:
-        """Inside, sizes answer whether they are equal to a number."""
-        self.tracing += 1
-        try:
-            yield
-        finally:
-            self.tracing -= 1
+        """Inside, sizes answer whether they are equal to a number; one thread at a time."""
+        with self._lock:
+            self.tracing += 1
+            try:
+                yield
+            finally:
+                self.tracing -= 1
+
+    @contextmanager
+    def deciding(self) -> Iterator[Callable[[], Callable[[Sequence[int]], bool]]]:
+        """Inside, answers are kept apart from those before; gives `check` of these alone."""
+        with self.trace():
+            before = self.guards, self.decided
+            self.guards, self.decided = {}, {}
+            try:
+                yield self.check
+            finally:
+                self.guards, self.decided = before
 
     def quotient(self, a: Any, b: Any) -> Any:
         """``a // b`` as a factor of its own."""
@@ -103,6 +118,12 @@ class Sizes:
         truth = d.hint == 0 if op == "==" else d.hint < 0
         self.guards[op, d.terms] = truth
         return truth
+
+    def require(self, shape: Sequence[Any], other: Sequence[Any]) -> None:
+        """Two shapes have as many elements, or the trace holds for nothing."""
+        with self.trace():
+            if math.prod(shape) != math.prod(other):
+                raise NotGeneral(f"the shapes {shape} and {other}")
 
     def equal(self) -> dict[int, int]:
         """Which symbols have to be equal to an earlier one, by the answers so far."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,11 +15,33 @@ from ..._core.arrays.meta import Meta
 from ..._core.errors import messages as errors, warn
 from ..._core.state import recording
 from ..run.any_size import AnySize
+from ..run.executors import Whole
 from ..run.steps import Closed, Const, Steps
-from ..run.templates import Found, Template, forget_frames
+from ..run.templates import Found, Part, Template, forget_frames
 from ..run.trace import Plan, aval
 
 _LOG = logging.getLogger(__name__)
+
+
+class _Alone(threading.local):
+    on = False
+
+
+_ALONE = _Alone()
+
+
+def alone(fn: Callable[..., Any]) -> Callable[..., Any]:
+    """`fn` as it is traced where nobody differentiates it: gradients in it are taken from templates."""
+
+    def run(*args: Any) -> Any:
+        before, _ALONE.on = _ALONE.on, True
+        try:
+            return fn(*args)
+        finally:
+            _ALONE.on = before
+
+    run.__name__ = run.__qualname__ = fn.__name__
+    return run
 
 
 class Formula:
@@ -32,28 +55,32 @@ class Formula:
     """
 
     __slots__ = (
-        "_again", "_exact", "_slices", "_steps", "cuts", "diff", "grad_refs", "inputs", "out_refs", "plan",
-        "prim_pos",
+        "_exact", "_general", "_numbers", "_slices", "_steps", "cuts", "diff", "form", "grad_refs", "inputs",
+        "out_refs", "plan", "prim_pos",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, inputs: tuple[int, ...], diff: tuple[int, ...], found: Found | None) -> None:
         self.plan, self.inputs, self.diff = plan, inputs, diff
         self.prim_pos = {leaf: p for p, leaf in enumerate(plan.present)}
-        self._slices: dict[Any, Any] = {}
-        template = None if found is None else _of_template(self, found)
-        self._steps = _by_shape(self) if template is None else None
-        self._again = None if template is None or found is None else functools.partial(template.at, found.numbers)
-        n, steps = len(plan.outs), self.steps
-        self.out_refs, self.grad_refs = steps.out[:n], steps.out[n:]
-        self.cuts = frozenset(r for r in self.out_refs if not isinstance(r, Const) and r >= steps.n_in)
-        self._exact: Formula | None = self if template is None or template.exact else None
+        general = None if found is None else _of_template(self, found)
+        self._general, self._numbers = general, () if found is None else found.numbers
+        self._steps = _by_shape(self) if general is None else None
+        self.form: Steps = self._steps if general is None else general.steps
+        """The same steps, which may have symbols for sizes."""
+        self._slices: dict[Any, Any] = {} if general is None else general.slices
+        n, out = len(plan.outs), self.form.out if general is None else general.out
+        self.out_refs, self.grad_refs = out[:n], out[n:]
+        self.cuts: frozenset[int] = frozenset(
+            r for r in self.out_refs if not isinstance(r, Const) and r >= self.form.n_in
+        )
+        self._exact: Formula | None = self if general is None or general.exact else None
 
     @property
     def steps(self) -> Steps:
         """The results, then the gradients, step by step."""
         if self._steps is None:
-            assert self._again is not None
-            self._steps = self._again()
+            assert self._general is not None
+            self._steps = self._general.at(self._numbers)
         return self._steps
 
     @property
@@ -66,7 +93,12 @@ class Formula:
     # -- what is read
     def read(self, refs: Sequence[Any], cuts: frozenset[int]) -> set[int]:
         """The numbers of the values that `refs` need when those in `cuts` are given."""
-        return self.steps.slice(refs, cuts)[1]
+        return self._slice(tuple(refs), cuts)[1]
+
+    def _slice(self, refs: tuple[Any, ...], cuts: frozenset[int]) -> tuple[list[Any], set[int]]:
+        """The steps that `refs` need when the values in `cuts` are given, and what they read."""
+        found = self._slices.get((refs, cuts))
+        return self._slices.setdefault((refs, cuts), self.form.slice(refs, cuts)) if found is None else found
 
     def reads(self, refs: Sequence[Any], cuts: frozenset[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the results among what `refs` need."""
@@ -81,23 +113,21 @@ class Formula:
     def source(self, ref: Any) -> int | None:
         """The number of the incoming gradient that a gradient is."""
         base = len(self.plan.present)
-        return ref - base if not isinstance(ref, Const) and base <= ref < self.steps.n_in else None
+        return ref - base if not isinstance(ref, Const) and base <= ref < self.form.n_in else None
 
     # -- how it runs
     def _sliced(self, wanted: tuple[int, ...], cuts: frozenset[int]) -> tuple[list[Any], list[Any]]:
         """References to the wanted gradients, and the steps to them."""
-        refs = [self.grad_refs[w] for w in wanted]
-        kept = self._slices.get((wanted, cuts))
-        if kept is None:
-            kept = self._slices[wanted, cuts] = self.steps.slice(refs, cuts)[0]
-        return refs, kept
+        steps = self.steps
+        refs = [steps.out[len(self.out_refs) + w] for w in wanted]
+        return refs, steps.slice(refs, cuts)[0]
 
     def run(
         self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...], ins: Sequence[int],
         outs: Sequence[int], cuts: frozenset[int],
     ) -> list[Any]:  # fmt: skip
         """Gradients of the wanted inputs, from cotangents (None for zeros) and the values of `ins` and `outs`."""
-        if self.exact is not self:
+        if not _ALONE.on and self.exact is not self:
             cuts = self.exact.cuts if cuts else cuts
             return self.exact.run(cts, saved, wanted, ins, outs, cuts)
         refs, kept = self._sliced(wanted, cuts)
@@ -117,18 +147,23 @@ class Formula:
             env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
         return Steps.run(kept, env, refs, cuts)
 
-    def closed(self, wanted: tuple[int, ...], ins: Sequence[int], outs: Sequence[int]) -> Closed | None:
-        """The same as a function of arrays; None where a result that is saved is a constant."""
-        refs, kept = self._sliced(wanted, self.cuts)
+    def part(self, wanted: tuple[int, ...], ins: Sequence[int], outs: Sequence[int]) -> Whole | Part | None:
+        """The same as steps of arrays; None where a result that is saved is a constant."""
         base = len(self.plan.present)
         given = [*range(base, base + len(self.diff)), *[self.prim_pos[leaf] for leaf in ins]]
         given += [self.out_refs[k] for k in outs]
         if any(isinstance(r, Const) for r in given):
             return None
+        if self._general is None:
+            return Whole(self._closed(given, wanted), False)
+        key = False, wanted, tuple(given)
+        return Part(self._general, key, self._numbers, functools.partial(self._closed, given, wanted))
+
+    def _closed(self, given: Sequence[int], wanted: tuple[int, ...]) -> Closed:
+        refs, kept = self._sliced(wanted, self.cuts)
         closed = self.steps.closed(given, refs, self.cuts, kept)
-        if self._again is not None:  # which gives them, should anybody ask
+        if self._general is not None:  # which gives them, should anybody ask
             self._steps = None
-            self._slices.clear()
         return closed
 
 
@@ -157,7 +192,7 @@ def _gradients(formula: Formula, template: Template) -> Any:
     try:
         cts = [template.outs[k] for k in formula.diff]
         with warn.refused(), template.sizes.trace():
-            steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts))
+            steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts, True))
     except Exception as error:  # the trace by shape says what is wrong
         _LOG.debug("the gradients of %s have no template: %s: %s", formula.plan.call.name, type(error).__name__, error)
         forget_frames(error)
@@ -173,8 +208,11 @@ def _by_shape(formula: Formula) -> Steps:
     return steps
 
 
-def _traced(formula: Formula, fn: Callable[..., Any], single: bool, avals: Sequence[Any], cts: Sequence[Any]) -> Steps:
-    """The steps of the results and of the gradients."""
+def _traced(
+    formula: Formula, fn: Callable[..., Any], single: bool, avals: Sequence[Any], cts: Sequence[Any],
+    whole: bool = False,
+) -> Steps:  # fmt: skip
+    """The steps of the results and of the gradients; with `whole` without calls that have rules of their own."""
     wrt, diff, n = [formula.prim_pos[i] for i in formula.inputs], formula.diff, len(avals)
 
     def both(*args: Any) -> Any:
@@ -196,7 +234,7 @@ def _traced(formula: Formula, fn: Callable[..., Any], single: bool, avals: Seque
         return tuple(outs), tuple(_conj(x) for x in grads)
 
     with recording():
-        return Steps(jax.make_jaxpr(both)(*avals, *cts))
+        return Steps(jax.make_jaxpr(both)(*avals, *cts), whole)
 
 
 def _conj(x: Any) -> Any:

@@ -15,7 +15,6 @@ import jax.numpy as jnp
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
-from ..._core.host import code as host
 from ..._core.jax import abstract
 from ..._core.jax.caches import remember
 from ..._core.state import MODES
@@ -190,30 +189,31 @@ class GradPlan:
                 return self.fn(cts, args[n:], wanted)
 
             run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
-            kernel = self._kernel(jax.jit(run), present, wanted)
+            kernel = self._kernel(run, present, wanted)
             self.vjps[present, wanted] = kernel
         return kernel
 
-    def _kernel(self, kernel: Any, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
-        """What runs a compiled function of cotangents and saved values: NumPy, if it can."""
+    def _kernel(self, fn: Callable[..., Any], present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
+        """What runs a function of cotangents and saved values: NumPy, if it can."""
         settle = functools.partial(self.vjps.__setitem__, (present, wanted))
         device, numbers, me = self.plan.device, self.plan.call.has_numbers, weakref.ref(self.plan)
-        closed = self._closed(present, wanted) if device.type == "cpu" else None
-        if closed is not None:
-            found = executors.choose(kernel, closed, False, device, settle, me, numbers, None)
+        steps = self._steps(present, wanted) if device.type == "cpu" else None
+        kernel = executors.jitted(fn, steps)
+        if steps is not None:
+            found = executors.choose(kernel, steps, False, device, settle, me, numbers, None)
             if wanted is None and all(present):
                 self._in_numpy = not isinstance(found, executors.Compiled)
             return found
-        kernel = executors.choose_later(kernel, device, settle, me, numbers=numbers)
-        return abstract.described(kernel) if device.type == "meta" else kernel
+        later = executors.choose_later(kernel, device, settle, me, numbers=numbers)
+        return abstract.described(later) if device.type == "meta" else later
 
-    def _closed(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Any:
+    def _steps(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Any:
         """The steps of the wanted gradients, as a function of cotangents and saved values, if there is one."""
         part = self._part(present)
         if not ({*part.saved_in} <= {*self.saved_in} and {*part.saved_out} <= {*self.saved_out}):
             return None
         picked = tuple(range(len(self.inputs))) if wanted is None else wanted
-        return part.formula.closed(picked, self.saved_in, self.saved_out)
+        return part.formula.part(picked, self.saved_in, self.saved_out)
 
     def forget(self) -> None:
         """Let go of what refers to this plan: kernels, and the calls of recorded gradients."""
@@ -230,8 +230,8 @@ class GradPlan:
             self._in_numpy, everything = False, (True,) * len(self.diff)
             if max(len(self.inputs), len(self.diff)) <= joining.PER_KERNEL:
                 self.vjp(everything)  # says it
-            elif self.plan.device.type == "cpu" and (closed := self._closed(everything)) is not None:
-                self._in_numpy = host.program(closed, self.fn, False) is not None
+            elif self.plan.device.type == "cpu" and (steps := self._steps(everything)) is not None:
+                self._in_numpy = steps.in_numpy(self.fn) is not None
         return self._in_numpy
 
     def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
@@ -351,7 +351,7 @@ class GradPlan:
         if compares is not Compares.IN_GRADIENTS:
             return frozenset(), frozenset()
         formula = self.formula
-        flow = formula.steps.flows([formula.grad_refs[which]], formula.cuts)
+        flow = formula.form.flows([formula.grad_refs[which]], formula.cuts)
         ins = (leaf for leaf, p in formula.prim_pos.items() if p not in flow)
         outs = (k for k, r in enumerate(formula.out_refs) if isinstance(r, Const) or r not in flow)
         return frozenset(ins), frozenset(outs)
@@ -394,7 +394,7 @@ class RefusedGradPlan(GradPlan):
         # A new error each time: the one that is kept here would keep the frames that it went through.
         raise type(said)(*said.args) if isinstance(said, Exception) else RuntimeError(said)
 
-    def _closed(self, *args: Any) -> None:
+    def _steps(self, *args: Any) -> None:
         """No steps say what torch says."""
 
     def call(self, which: int, *args: Any) -> Any:
@@ -426,7 +426,7 @@ class MissingGradPlan(GradPlan):
             name = name.rstrip("_") + "_"
         raise RuntimeError(f"derivative for {name} is not implemented")
 
-    def _closed(self, *args: Any) -> None:
+    def _steps(self, *args: Any) -> None:
         """There are no steps."""
 
     def call(self, *args: Any) -> Any:

@@ -393,7 +393,7 @@ def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     kernel = reader(store, m, conj, neg)
     if not executors.fits(store, m, m.numel):
         return _Called(kernel)
-    return executors.OnHost(kernel, executors.reading(m, conj, neg))
+    return executors.OnHost(kernel, executors.reading(store, m, conj, neg))
 
 
 class _Called(NamedTuple):
@@ -410,7 +410,7 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     kernel = _kernel(write_view, store)
     if not executors.fits(store, m, max(store.numel, m.numel)) or m.overlaps:
         return _Called(kernel)
-    return executors.OnHost(kernel, executors.writing(m, conj, neg))
+    return executors.OnHost(kernel, executors.writing(store, m, conj, neg))
 
 
 def storage_offset(t: Tensor) -> int:

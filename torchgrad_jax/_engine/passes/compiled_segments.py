@@ -12,6 +12,7 @@ from ..._core.arrays import sums
 from ..._core.arrays.meta import Meta
 from ..._core.host import choice
 from ..._core.state import MODES
+from ..graph.formula import alone
 from ..memory.tape import aval_of
 from ..run import executors
 
@@ -31,7 +32,7 @@ class Compiled:
     def __init__(self, key: Any, nodes: int = 0) -> None:
         self.outs: list[tuple[str, int, int, Meta]] = []
         self.pure = _as_function([*_rows(key[0])], key[1], self.outs)
-        self.kernel = jax.jit(self.pure)
+        self.kernel = executors.Jitted(self.pure, alone(self.pure))
         device, limit = key[1][2].device, choice.OF_MANY + NODE * nodes
         self.fn = executors.choose_later(self.kernel, device, functools.partial(setattr, self, "fn"), limit=limit)
 

@@ -5,24 +5,29 @@
 
 All shapes and all parameters with symbols in them are one compiled function of the sizes, so that `at` evaluates
 nothing but that. A step that gives one number made of sizes alone (the `n` that a mean divides by) is such a number
-afterwards, as it is in a trace of given shapes.
+afterwards, as it is in a trace of given shapes. Jaxprs among parameters, such as the body of a loop, are steps of
+their own.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import jax
 import numpy as np
 
-from ..._core.host.choice import INNER
-from ..._core.host.code import silently
+from ..._core.host.code import No, silently
+from ..._core.host.general import Aval, Changed, Program
+from ..._core.host.inline import Unsure
 from ..._core.host.steps import STEPS
 from ..._core.jax.sizes import NotGeneral, Size, Sizes
-from .steps import Const, Equation, Literal, Steps, Var
+from .steps import Closed, Const, Equation, Literal, Steps, Var
 
+MOST = 4
+"""Templates of a call for the same dtypes. A call that needs more decides by its sizes what to do."""
 _NUMBERS = frozenset((int, bool, float, complex, str, type(None)))
 _PLAIN = (*_NUMBERS, np.dtype, type, enum.Enum, np.generic)
 _WITHOUT_SIZES = frozenset((
@@ -38,38 +43,47 @@ class AnySize:
     def __init__(self, sizes: Sizes, steps: Steps) -> None:
         if steps.effects:
             raise NotGeneral("it has effects")
-        self.steps = steps
-        self.exact = True
-        """Whether JAX differentiates these steps as it does the function that they come from."""
+        self.sizes, self.steps = sizes, steps
         texts = _Texts(sizes)
         kinds: dict[Any, int] = {}
-        self._kinds = [kinds.setdefault(texts.aval(aval), len(kinds)) for aval in steps.avals]
+        self.kinds = [kinds.setdefault(texts.aval(aval), len(kinds)) for aval in steps.avals]
         """Of each value, which of the few kinds of shape and dtype it has."""
-        self._dtypes = [key[1:] for key in kinds]
+        self.dtypes = [key[1:] for key in kinds]
+        self._moves = ["s" in key[0] for key in kinds]
         moving: list[str] = []
-        self._steps = [self._step(sizes, texts, eqn, moving) for eqn, _, _ in steps.steps]
-        """Of each step its parameters without sizes, the number of those with sizes or None, the steps inside."""
+        self.params = [self._step(sizes, texts, eqn, moving) for eqn, _, _ in steps.steps]
+        """Of each step its parameters without sizes, and the number of those with sizes or None."""
+        self.bodies: dict[int, dict[str, _Body]] = {}
+        """By step, the jaxprs among its parameters that sizes are in."""
+        for i, (eqn, _, _) in enumerate(steps.steps):
+            if found := {k: texts.bodies[id(v)] for k, v in eqn.params.items() if id(v) in texts.bodies}:
+                self.bodies[i] = found
         text = f"lambda s: (({''.join(k[0] + ',' for k in kinds)}), ({''.join(m + ',' for m in moving)}))"
         self._numbers = eval(text, texts.space)
-        self._folds = frozenset(self._folded())
+        self.exact = texts.exact and not steps.lost_rules
+        """Whether JAX differentiates these steps as it does the function that they come from."""
+        self.folds = dict.fromkeys(self._folded())
+        folded = {outs[0]: Const(None, outs[0]) for i, (_, _, outs) in enumerate(steps.steps) if i in self.folds}
+        self.out: list[Any] = [folded.get(r, r) if r.__class__ is int else r for r in steps.out]
+        """The results; numbers that are made of sizes are constants without a value."""
+        self.slices: dict[Any, Any] = {}
+        """What parts of the steps need and read."""
+        self._programs: dict[Any, list[Program]] = {}
+        self._without: set[Any] = set()
+        """The keys of what has no NumPy code for any sizes."""
 
-    def _step(self, sizes: Sizes, texts: _Texts, eqn: Any, moving: list[str]) -> tuple[Any, int | None, Any]:
-        inner = INNER.get(eqn.primitive.name)
+    def _step(self, sizes: Sizes, texts: _Texts, eqn: Any, moving: list[str]) -> tuple[Any, int | None]:
+        if eqn.primitive.name == "reshape":  # whose numbers of elements JAX compares for shapes of numbers alone
+            sizes.require(eqn.invars[0].aval.shape, eqn.outvars[0].aval.shape)
         params = eqn.params
-        steps = None
-        if inner is not None:
-            closed = params[inner]
-            steps = AnySize(sizes, Steps(closed if hasattr(closed, "consts") else _closed(closed)))
-            self.exact = False
-            params = {}
         if eqn.primitive.name == "from_sizes":
             params = {"sizes": params["sizes"]}
-        found = {name: texts.text(value) for name, value in params.items()}
+        found = {name: None if texts.is_body(value) else texts.text(value) for name, value in params.items()}
         given = ", ".join([f"{name!r}: {text}" for name, text in found.items() if text is not None])
         if given:
             moving.append(f"{{{given}}}")
         fixed = {name: params[name] for name, text in found.items() if text is None}
-        return fixed, len(moving) - 1 if given else None, steps
+        return fixed, len(moving) - 1 if given else None
 
     def _folded(self) -> Any:
         """The steps that make one number of sizes and of numbers alone."""
@@ -81,37 +95,144 @@ class AnySize:
                 known.add(outs[0])
                 yield i
 
+    def moves(self, value: int) -> bool:
+        """Whether the shape of a value depends on sizes."""
+        return self._moves[self.kinds[value]]
+
     def at(self, numbers: Sequence[int]) -> Steps:
         """The steps for these sizes."""
-        shapes, moving = self._numbers(numbers)
-        kinds = [jax.core.ShapedArray(shape, *more) for shape, more in zip(shapes, self._dtypes)]
+        now = self.now(numbers)
+        kinds = [jax.core.ShapedArray(shape, *more) for shape, more in zip(now.shapes, self.dtypes)]
         out = object.__new__(Steps)
-        out.avals, out.n_in, out.effects = [kinds[k] for k in self._kinds], self.steps.n_in, self.steps.effects
+        out.avals, out.n_in, out.effects = [kinds[k] for k in self.kinds], self.steps.n_in, self.steps.effects
         out.real_parts = self.steps.real_parts
-        known: dict[Any, Const] = {}
+        known = {o: Const(value, o) for o, value in now.numbers.items()}
         names: list[Any] = [Var(aval) for aval in out.avals]
         out.steps = []
-        for i, ((eqn, refs, outs), (fixed, at, inner)) in enumerate(zip(self.steps.steps, self._steps)):
-            params = fixed if at is None else {**fixed, **moving[at]}
-            values = [r if r.__class__ is Const else known.get(r) for r in refs]
-            if i in self._folds:
-                known[outs[0]] = Const(_value(eqn, params, values, out.avals[outs[0]]))
+        for i, (eqn, refs, outs) in enumerate(self.steps.steps):
+            if i in self.folds:
                 continue
-            if inner is not None:
-                params = {**params, INNER[eqn.primitive.name]: inner.closed(numbers)}
+            values = [r if r.__class__ is Const else known.get(r) for r in refs]
             ins = [
-                names[r] if c is None else Literal(v.aval if c is r else out.avals[r], c.value)
+                names[r] if c is None else Literal(v.aval if c is r else out.avals[r], c.value, c.id)
                 for r, c, v in zip(refs, values, eqn.invars)
             ]
             refs = [r if c is None else c for r, c in zip(refs, values)]
-            out.steps.append((Equation(eqn.primitive, params, ins, [names[o] for o in outs]), refs, outs))
+            made = Equation(eqn.primitive, now.whole_params(i), ins, [names[o] for o in outs], (), i)
+            out.steps.append((made, refs, outs))
         out.out = [known.get(r, r) for r in self.steps.out]
         return out
+
+    def in_numpy(self, key: Any, numbers: Sequence[int], closed: Callable[[], Any], kernel: Any, form: Any) -> Any:
+        """NumPy code for these sizes, or None where XLA has to do it; `Changed` where there is no telling.
+
+        Args:
+            key: what of the steps it is; its first part says whether it gives one result.
+            numbers: the sizes.
+            closed: gives these steps for these sizes.
+            kernel: the compiled function.
+            form: the same, written by hand, or None.
+        """
+        now, found = self.now(numbers), self._programs.setdefault(key, [])
+        with suppress(Changed, Unsure):
+            for program in found:
+                if program.holds(numbers):
+                    return program.at(now, kernel, form)
+        if key in self._without:
+            raise Changed
+        try:
+            program = Program(self, closed(), key[0], form is not None)
+            made = program.at(now, kernel, form)
+        except (No, Unsure, Changed):
+            self._without.add(key)
+            raise Changed from None
+        found.append(program)
+        if len(found) >= MOST:
+            self._without.add(key)
+        return made
+
+    def now(self, numbers: Sequence[int]) -> AtSizes:
+        """What these sizes make of shapes, parameters and numbers."""
+        return AtSizes(self, numbers)
 
     def closed(self, numbers: Sequence[int]) -> Any:
         """The steps for these sizes as a function of their arguments."""
         steps = self.at(numbers)
         return steps.closed(range(steps.n_in), steps.out, frozenset(), steps.steps)
+
+
+class AtSizes:
+    """Shapes, parameters and numbers of steps for given sizes."""
+
+    __slots__ = ("_avals", "_moving", "_of", "given", "numbers", "shapes")
+
+    def __init__(self, of: AnySize, numbers: Sequence[int]) -> None:
+        self._of, self.given = of, numbers
+        self.shapes, self._moving = of._numbers(numbers)
+        """Shapes by kind of value."""
+        self._avals: list[Any] = [None] * len(self.shapes)
+        self.numbers: dict[int, Any] = {}
+        """By value, the numbers that are made of sizes."""
+        for i in of.folds:
+            eqn, refs, outs = of.steps.steps[i]
+            values = [r.value if r.__class__ is Const else self.numbers[r] for r in refs]
+            self.numbers[outs[0]] = _value(eqn, self.params(i), values, self.aval(outs[0]))
+
+    def aval(self, value: int) -> Aval:
+        """What is known of a value."""
+        kind = self._of.kinds[value]
+        found = self._avals[kind]
+        if found is None:
+            found = self._avals[kind] = Aval(self.shapes[kind], *self._of.dtypes[kind])
+        return found
+
+    def elements(self, value: int) -> int:
+        """How many elements a value has."""
+        return self.aval(value).size
+
+    def params(self, step: int) -> dict[str, Any]:
+        """The parameters of a step."""
+        fixed, at = self._of.params[step]
+        return fixed if at is None else {**fixed, **self._moving[at]}
+
+    def whole_params(self, step: int) -> dict[str, Any]:
+        """The same, with the jaxprs among them."""
+        params, bodies = self.params(step), self._of.bodies.get(step)
+        return params if bodies is None else {**params, **{name: body(self.given) for name, body in bodies.items()}}
+
+
+class _Body:
+    """A jaxpr among the parameters of a step; all that it calls is a part of it."""
+
+    def __init__(self, sizes: Sizes, jaxpr: Any) -> None:
+        self._like, steps = jaxpr, Steps(_closed(jaxpr), whole=True)
+        if any(r.__class__ is Const and np.shape(r.value) for _, refs, _ in steps.steps for r in refs):
+            raise NotGeneral("a loop has arrays of its own")
+        self.steps = AnySize(sizes, steps)
+        self.exact = self.steps.exact
+
+    def __call__(self, numbers: Sequence[int]) -> Any:
+        """The same for these sizes."""
+        from jax.extend.core import ClosedJaxpr, Literal, Var, new_jaxpr_eqn
+
+        steps = self.steps.closed(numbers).jaxpr
+        names: dict[Any, Any] = {}
+
+        def named(values: Sequence[Any]) -> list[Any]:
+            return [
+                Literal(np.asarray(v.val, v.aval.dtype), v.aval)
+                if hasattr(v, "val")
+                else names.get(v) or names.setdefault(v, Var(v.aval))
+                for v in values
+            ]
+
+        ins = named(steps.invars)
+        eqns = [
+            new_jaxpr_eqn(named(e.invars), named(e.outvars), e.primitive, e.params, frozenset()) for e in steps.eqns
+        ]
+        like = getattr(self._like, "jaxpr", self._like)
+        made = like.replace(constvars=[], invars=ins, outvars=named(steps.outvars), eqns=eqns)
+        return made if like is self._like else ClosedJaxpr(made, ())
 
 
 class _Texts:
@@ -120,6 +241,9 @@ class _Texts:
     def __init__(self, sizes: Sizes) -> None:
         self._sizes = sizes
         self.space: dict[str, Any] = {}
+        self.bodies: dict[int, _Body] = {}
+        self.exact = True
+        """Whether no jaxpr among the parameters has lost a rule for its derivative."""
 
     def aval(self, aval: Any) -> tuple[str, Any, bool]:
         """What tells one kind of value from others."""
@@ -149,7 +273,18 @@ class _Texts:
             return None
         if _of_numbers(getattr(x, "jaxpr", x)):
             return None
+        if self.is_body(x):
+            return f"{self._name(self.bodies[id(x)])}(s)"
         raise NotGeneral(f"a parameter of {x.__class__}")
+
+    def is_body(self, x: Any) -> bool:
+        """Whether this is a jaxpr with sizes in it, which is then among `bodies`."""
+        if not hasattr(getattr(x, "jaxpr", x), "eqns") or _of_numbers(getattr(x, "jaxpr", x)):
+            return False
+        if id(x) not in self.bodies:
+            self.bodies[id(x)] = body = _Body(self._sizes, x)
+            self.exact &= body.exact
+        return True
 
     def _name(self, x: Any) -> str:
         name = f"k{len(self.space)}"
@@ -169,9 +304,7 @@ def _of_numbers(jaxpr: Any) -> bool:
 
 
 def _closed(jaxpr: Any) -> Any:
-    from jax.extend.core import ClosedJaxpr
-
-    return ClosedJaxpr(jaxpr, ())
+    return jaxpr if hasattr(jaxpr, "consts") else Closed(jaxpr)
 
 
 def _can_fold(eqn: Any) -> bool:
@@ -185,9 +318,9 @@ def _step_of(eqn: Any, params: Any) -> Any:
     return STEPS[eqn.primitive.name].make(params, [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars])
 
 
-def _value(eqn: Any, params: Any, refs: Sequence[Any], aval: Any) -> Any:
+def _value(eqn: Any, params: Any, values: Sequence[Any], aval: Any) -> Any:
     """The number that a step gives."""
     if eqn.primitive.name == "from_sizes":
         return np.asarray(eqn.params["fn"](*params["sizes"]), aval.dtype)
-    given = [np.asarray(r.value, v.aval.dtype) for r, v in zip(refs, eqn.invars)]
+    given = [np.asarray(x, v.aval.dtype) for x, v in zip(values, eqn.invars)]
     return np.asarray(silently(_step_of(eqn, params))(*given), aval.dtype)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
@@ -21,11 +21,71 @@ from ..._core.arrays.out_of_memory import guarded
 from ..._core.host import choice, code as host, writes
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import KERNELS
+from ..._core.jax.private import ArrayImpl
 from .numbers_apart import apart
 from .steps import bind_equation
 
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
+
+
+class Jitted:
+    """A function under `jax.jit`, which is asked for when somebody calls it: most kernels are NumPy's.
+
+    Args:
+        fn: the function.
+        alone: the same without rules for derivatives, which is sooner traced. It runs where all arguments have values.
+    """
+
+    __slots__ = ("__weakref__", "_alone", "_fn", "_made", "_made_alone")
+
+    def __init__(self, fn: Callable[..., Any], alone: Callable[..., Any] | None = None) -> None:
+        self._fn, self._alone = fn, alone
+        self._made: Any = None
+        self._made_alone: Any = None
+
+    @property
+    def made(self) -> Any:
+        """The compiled function."""
+        if self._made is None:
+            self._made = jax.jit(self._fn)
+        return self._made
+
+    @property
+    def alone(self) -> Any:
+        """What runs where all arguments have values."""
+        if self._alone is None:
+            return self.made
+        if self._made_alone is None:
+            self._made_alone = jax.jit(self._alone)
+        return self._made_alone
+
+    @property
+    def settled(self) -> Any:
+        """What to call from now on."""
+        return self.made if self._alone is None else self
+
+    def __call__(self, *args: Any) -> Any:
+        return (self.alone if _VALUES.issuperset(map(type, args)) else self.made)(*args)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.made, name)
+
+
+_VALUES = frozenset((np.ndarray, ArrayImpl, bool, int, float, complex))
+
+
+def jitted(fn: Callable[..., Any], steps: Any) -> Jitted:
+    """A kernel whose steps may be known, as the `Part` of a template."""
+    if steps is None or steps.by_shape:
+        return Jitted(fn)
+
+    def run(*args: Any) -> Any:
+        out = steps.closed().run(*args)
+        return out[0] if steps.single else out
+
+    run.__name__ = run.__qualname__ = fn.__name__
+    return Jitted(run) if steps.exact else Jitted(fn, run)
 
 
 class Compiled:
@@ -41,7 +101,7 @@ class Compiled:
             self._counted = True
             KERNELS.compiled(None if self._owner is None else self._owner())
             if self._settle is not None:
-                self._settle(self.kernel)
+                self._settle(getattr(self.kernel, "settled", self.kernel))
         return self.kernel(*args)
 
     def check(self, xs: Any) -> None:
@@ -65,6 +125,22 @@ class CompiledOnce(Compiled):
         if self._shared is None or traced:
             return super().__call__(*args)
         return jax.tree.unflatten(self._out_tree, self._shared(*leaves))
+
+
+class Whole(NamedTuple):
+    """A closed jaxpr, of which all is computed."""
+
+    jaxpr: Any
+    single: bool
+    by_shape = True
+
+    def in_numpy(self, kernel: Any, form: Any = None) -> Any:
+        """NumPy code for it, or None where XLA has to do it."""
+        return host.program(self.jaxpr, kernel, self.single, form=form)
+
+    def closed(self) -> Any:
+        """The jaxpr."""
+        return self.jaxpr
 
 
 _SIMPLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
@@ -100,13 +176,13 @@ class OfConvolutions(Compiled):
 
 
 def choose(
-    kernel: Any, closed: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool, form: Any
+    kernel: Any, steps: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool, form: Any
 ) -> Any:
-    """What to call for a compiled function of tensors on `device`, whose jaxpr is known.
+    """What to call for a compiled function of tensors on `device`, whose steps are known.
 
     Args:
         kernel: the function.
-        closed: its jaxpr.
+        steps: its steps: `Whole`, or the `Part` of a template.
         single: whether it gives one result, and not a list of results.
         device: where its tensors are.
         settle: is given `kernel` when that is what to call from now on.
@@ -116,12 +192,15 @@ def choose(
     """
     if device.type != "cpu":
         return _elsewhere(kernel, device, owner)
-    found = host.program(closed, Compiled(kernel, None, owner), single, form=form)
+    found = steps.in_numpy(Compiled(kernel, None, owner), form)
+    if found is not None:
+        return found
+    closed = steps.closed()
     tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
-    if found is None and choice.convolves(closed.jaxpr):
-        return OfConvolutions(kernel, owner, kernel.__wrapped__, tree)
-    if found is not None or not numbers:
-        return found or Compiled(kernel, settle, owner)
+    if choice.convolves(closed.jaxpr):
+        return OfConvolutions(kernel, owner, kernel.alone.__wrapped__, tree)
+    if not numbers:
+        return Compiled(kernel, settle, owner)
     return CompiledOnce(kernel, settle, owner, closed, tree)
 
 
@@ -171,7 +250,7 @@ class Undecided:
         """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
 
     def _decided(self, args: Any) -> Any:
-        traced = self.kernel.trace(*args)
+        traced = getattr(self.kernel, "alone", self.kernel).trace(*args)
         compiled = Compiled(self.kernel, self._settle, self._owner)
         if choice.convolves(traced.jaxpr.jaxpr):
             compiled = OfConvolutions(self.kernel, self._owner, jaxpr_as_fun(traced.jaxpr), traced.out_tree)
@@ -316,21 +395,27 @@ def is_here(x: Any) -> bool:
 def fits(store: Meta, m: Meta, touched: int) -> bool:
     """Whether NumPy can read or write a view, by which it touches so many elements.
 
-    The storage is in the order of memory and of the view's dtype.
+    The storage has no gaps, and the view's dtype. One that is not row by row is rearranged first.
     """
-    return choice.EXECUTOR != "xla" and touched <= choice.LARGEST and lies_in(store, m)
+    work = touched if store.contiguous else max(touched, store.numel)
+    return choice.EXECUTOR != "xla" and work <= choice.LARGEST and (store.contiguous or store.dense) and _fits(store, m)
 
 
 def lies_in(store: Meta, m: Meta) -> bool:
     """Whether NumPy finds the elements of a view where they lie in the memory of a storage on the CPU."""
-    return store.contiguous and store.dtype is m.dtype and store.device.type == "cpu" and m.numel > 0
+    return store.contiguous and _fits(store, m)
 
 
-def reading(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
+def _fits(store: Meta, m: Meta) -> bool:
+    return store.dtype is m.dtype and store.device.type == "cpu" and m.numel > 0
+
+
+def reading(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
     """The view `m` of an array at an offset; a few elements of many are copied, since a view would keep all of them."""
+    order = _order(store)
 
     def read(array: np.ndarray, offset: int) -> np.ndarray:
-        x = window(array, m, offset)
+        x = window(array if order is None else array.transpose(order), m, offset)
         x = x.copy() if array.size > choice.LARGEST else x
         x = x.conj() if conj else x
         return -x if neg else x
@@ -338,16 +423,22 @@ def reading(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.nd
     return read
 
 
-def writing(m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int, np.ndarray], np.ndarray]:
+def writing(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int, np.ndarray], np.ndarray]:
     """An array whose view `m` at an offset is replaced."""
+    order = _order(store)
 
     def write(array: np.ndarray, offset: int, value: np.ndarray) -> np.ndarray:
-        out = np.array(array, order="C")
+        out = np.array(array if order is None else array.transpose(order), order="C")
         value = value.conj() if conj else value
         window(out, m, offset)[...] = -value if neg else value
-        return out
+        return out if order is None else np.ascontiguousarray(out.transpose(np.argsort(order)))
 
     return write
+
+
+def _order(store: Meta) -> tuple[int, ...] | None:
+    """The dimensions of a storage as they are in memory; None where they are row by row."""
+    return None if store.contiguous else tuple(sorted(range(store.ndim), key=lambda d: (-store.strides[d], d)))
 
 
 def window(array: np.ndarray, m: Meta, offset: int) -> np.ndarray:

@@ -105,6 +105,7 @@ def inplace_view(call: Call) -> Call:
             edges=call.edges,
             statics=call.statics,
             geometry=call.geometry,
+            forms=call.forms,
         )
     return call.inplace or call
 

@@ -8,32 +8,38 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from ..._core.host.choice import INNER
+
 _INLINED = {"pjit", "jit", "closed_call", "core_call", "core_closed_call"}
 
 
 class Const:
-    __slots__ = ("value",)
+    __slots__ = ("id", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, id: int | None = None) -> None:
         self.value = value
+        self.id = id
+        """Of a number that is made of sizes: its number among the values of a template."""
 
 
 class Var:
     """A value of a step, known by its identity; `aval` says what JAX knows of it."""
 
-    __slots__ = ("aval",)
+    __slots__ = ("aval", "id")
 
-    def __init__(self, aval: Any) -> None:
+    def __init__(self, aval: Any, id: int | None = None) -> None:
         self.aval = aval
+        self.id = id
+        """Its number among the values of the steps."""
 
 
 class Literal:
     """A value of a step that is the same in each call."""
 
-    __slots__ = ("aval", "val")
+    __slots__ = ("aval", "id", "val")
 
-    def __init__(self, aval: Any, val: Any) -> None:
-        self.aval, self.val = aval, val
+    def __init__(self, aval: Any, val: Any, id: int | None = None) -> None:
+        self.aval, self.val, self.id = aval, val, id
 
 
 class Equation(NamedTuple):
@@ -44,6 +50,8 @@ class Equation(NamedTuple):
     invars: list[Any]
     outvars: list[Any]
     effects: Any = ()
+    at: int | None = None
+    """Which step of a template it is."""
 
 
 class Jaxpr(NamedTuple):
@@ -74,10 +82,8 @@ class Closed(NamedTuple):
         """Evaluate the steps."""
         env: dict[Any, Any] = dict(zip(self.jaxpr.invars, args))
         for eqn in self.jaxpr.eqns:
-            ins = values_of(eqn.invars, env)
-            inner = next((p for p in eqn.params.values() if p.__class__ is Closed), None)
-            outs = bind_equation(eqn, ins) if inner is None else inner.run(*ins)
-            env.update(zip(eqn.outvars, outs if inner is not None or eqn.primitive.multiple_results else [outs]))
+            outs = bind_equation(eqn, values_of(eqn.invars, env))
+            env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
         return values_of(self.jaxpr.outvars, env)
 
 
@@ -86,9 +92,13 @@ Step = tuple[Any, list[Any], list[int]]
 
 
 class Steps:
-    """A jaxpr with nested calls inlined: `steps` of (equation, argument refs, result ids)."""
+    """A jaxpr with nested calls inlined: `steps` of (equation, argument refs, result ids).
 
-    def __init__(self, closed: Any) -> None:
+    With `whole`, calls are inlined as well that have a rule of their own for derivatives, which is lost.
+    """
+
+    def __init__(self, closed: Any, whole: bool = False) -> None:
+        self._whole, self.lost_rules = whole, False
         self.steps: list[Step] = []
         self.avals: list[Any] = []
         """Of each value, by its number."""
@@ -113,8 +123,9 @@ class Steps:
 
         for eqn in jaxpr.eqns:
             refs = [ref(v) for v in eqn.invars]
-            if eqn.primitive.name in _INLINED:
-                sub = eqn.params.get("jaxpr") or eqn.params["call_jaxpr"]
+            if eqn.primitive.name in _INLINED or (self._whole and eqn.primitive.name in INNER):
+                self.lost_rules |= eqn.primitive.name not in _INLINED
+                sub = eqn.params.get("jaxpr") or eqn.params[INNER.get(eqn.primitive.name, "call_jaxpr")]
                 inner = getattr(sub, "jaxpr", sub)
                 outs = self._inline(inner, [Const(c) for c in getattr(sub, "consts", ())], refs)
             elif (undone := self._undone(eqn, refs)) is not None:
@@ -164,17 +175,17 @@ class Steps:
 
         def name(r: Any, v: Any = None) -> Any:
             if isinstance(r, Const):
-                return Literal(_aval_of(r.value) if v is None else v.aval, r.value)
+                return Literal(_aval_of(r.value) if v is None else v.aval, r.value, r.id)
             if r not in names:
-                names[r] = Var(self.avals[r])
+                names[r] = Var(self.avals[r], r)
             return names[r]
 
         invars = [name(r) for r in given]
         kept = []
         for eqn, refs, outs in steps:
             ins = [name(r, v) for r, v in zip(refs, eqn.invars)]
-            made = [Var(self.avals[o]) if o in cuts and o in names else name(o) for o in outs]
-            kept.append(Equation(eqn.primitive, eqn.params, ins, made, eqn.effects))
+            made = [Var(self.avals[o], o) if o in cuts and o in names else name(o) for o in outs]
+            kept.append(Equation(eqn.primitive, eqn.params, ins, made, eqn.effects, getattr(eqn, "at", None)))
         return Closed(Jaxpr(kept, invars, [name(r) for r in wanted], self.effects))
 
     def flows(self, wanted: Sequence[Any], cuts: frozenset[int]) -> set[int]:

@@ -17,14 +17,14 @@ import jax
 
 from ..._core.arrays.meta import Meta
 from ..._core.errors import warn
+from ..._core.host import code as host
+from ..._core.host.general import Aval, Changed
 from ..._core.jax.caches import Cache
 from ..._core.jax.private import TRACE_CONTEXT
 from ..._core.jax.sizes import Sizes
-from .any_size import AnySize
+from .any_size import MOST, AnySize
 from .steps import Steps
 
-MOST = 4
-"""Templates of a call for the same dtypes. A call that needs more decides by its sizes what to do."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -87,12 +87,23 @@ class Template:
             with self.sizes.trace():
                 closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
         self.fn, self.single = fn, not isinstance(out, tuple | list)
+        self.passed = passed_on(closed.jaxpr)
         self.outs = [jax.ShapeDtypeStruct(o.shape, o.dtype) for o in closed.out_avals]
-        self.steps = AnySize(self.sizes, Steps(closed))
+        self.steps = AnySize(self.sizes, Steps(closed, whole=True))
+        text = "".join([f"({''.join([self.sizes.text(n) + ',' for n in o.shape])})," for o in self.outs])
+        self.shapes: Callable[[Sequence[int]], Sequence[tuple[int, ...]]] = eval(f"lambda s: ({text})")
+        """The shapes of the results for given sizes."""
 
 
 def _with_symbols(m: Meta, symbols: Iterator[Any]) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(tuple([n if n == 1 else next(symbols) for n in m.shape]), m.dtype.np)
+
+
+def passed_on(jaxpr: Any) -> int | None:
+    """Which of its arguments a function gives back, where it does nothing else."""
+    if jaxpr.eqns or len(jaxpr.outvars) != 1 or jaxpr.outvars[0] not in jaxpr.invars:
+        return None
+    return jaxpr.invars.index(jaxpr.outvars[0])
 
 
 def strong(fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -152,6 +163,37 @@ def forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
+class Part(NamedTuple):
+    """Some of a template's steps, for given sizes."""
+
+    steps: AnySize
+    key: tuple[Any, ...]
+    """Which they are; its first part says whether there is one result."""
+    numbers: tuple[int, ...]
+    closed: Callable[[], Any]
+    """Gives them as a function of arrays."""
+    by_shape = False
+
+    @property
+    def single(self) -> bool:
+        """Whether there is one result, and not a list."""
+        return self.key[0]
+
+    @property
+    def exact(self) -> bool:
+        """Whether JAX differentiates them as it does the function that they come from."""
+        return self.steps.exact
+
+    def in_numpy(self, kernel: Any, form: Any = None) -> Any:
+        """NumPy code for them, or None where XLA has to do it."""
+        if not host.possible():
+            return None
+        try:
+            return self.steps.in_numpy(self.key, self.numbers, self.closed, kernel, form)
+        except Changed:
+            return host.program(self.closed(), kernel, self.key[0], form=form)
+
+
 class Found(NamedTuple):
     """A template for given sizes."""
 
@@ -161,9 +203,14 @@ class Found(NamedTuple):
     make: Callable[[], Template]
     """Makes one from these sizes."""
 
-    def closed(self) -> Any:
-        """The steps of the forward as a function of arrays."""
-        return self.template.steps.closed(self.numbers)
+    def forward(self) -> Part:
+        """The steps of the forward."""
+        template, numbers = self.template, self.numbers
+        return Part(template.steps, (template.single,), numbers, lambda: template.steps.closed(numbers))
+
+    def outs(self) -> list[Aval]:
+        """What is known of the results."""
+        return [Aval(n, o.dtype) for n, o in zip(self.template.shapes(self.numbers), self.template.outs)]
 
 
 def families(forms: Sequence[Form], name: str, keys: Sequence[Any]) -> Iterator[tuple[Form, Family, tuple[int, ...]]]:

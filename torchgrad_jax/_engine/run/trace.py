@@ -267,12 +267,15 @@ class Plan:
         self.forward = call.forward and of(call.forward)
         self.found = found = self._of_template(of)
         if found is not None:
-            jaxpr, self.single = found.closed(), found.template.single
-            outs = jaxpr.out_avals
-            self.fn = fn = templates.strong(fn) if found.template.strong else fn
+            self.single, self.fn = found.template.single, templates.strong(fn) if found.template.strong else fn
+            steps, outs, passed = found.forward(), found.outs(), found.template.passed
         else:
             jaxpr, outs = self._traced(fn)
-        self.fwd = (self.single and _forwarding(jaxpr.jaxpr)) or self._compiled(self.fn, jaxpr, self._form(casts))
+            steps, passed = executors.Whole(jaxpr, self.single), templates.passed_on(jaxpr.jaxpr)
+        if self.single and passed is not None:
+            self.fwd = _forwarding(passed)
+        else:
+            self.fwd = self._compiled(self.fn, steps, self._form(casts))
         unreal = self.device.type == "meta"
         if not unreal and any(isinstance(k, Meta) and k.device is not self.device for k in keys):
             self.fwd = _moving(self.fwd, self.device)
@@ -341,14 +344,14 @@ class Plan:
             return None
         return call.row.host(dict(zip(call.argnames, self.keys)), **call.statics)
 
-    def _compiled(self, fn: Callable[..., Any], closed: Any = None, form: Any = None) -> Callable[..., Any]:
-        """`fn` as a kernel, or as NumPy code; it is traced when it is called, unless its jaxpr is known."""
+    def _compiled(self, fn: Callable[..., Any], steps: Any = None, form: Any = None) -> Callable[..., Any]:
+        """`fn` as a kernel, or as NumPy code; it is traced when it is called, unless its steps are known."""
         me = weakref.ref(self)
-        settle, kernel = functools.partial(_settle, me), jax.jit(fn)
-        if closed is None:
+        settle, kernel = functools.partial(_settle, me), executors.jitted(fn, steps)
+        if steps is None:
             return executors.choose_later(kernel, self.device, settle, me)
         numbers = self.call.has_numbers
-        return executors.choose(kernel, closed, self.single, self.device, settle, me, numbers, form)
+        return executors.choose(kernel, steps, self.single, self.device, settle, me, numbers, form)
 
     def _without_data(self) -> None:
         """Let the forward of tensors without data only describe its results."""
@@ -499,11 +502,8 @@ def _settle(owner: Callable[[], Plan | None], run: Any) -> None:
         plan.kernel[0] = run
 
 
-def _forwarding(jaxpr: Any) -> Callable[..., Any] | None:
-    """For a function that only passes inputs on (arrays are immutable): that, without a kernel."""
-    if jaxpr.eqns or len(jaxpr.outvars) != 1 or jaxpr.outvars[0] not in jaxpr.invars:
-        return None
-    at = jaxpr.invars.index(jaxpr.outvars[0])
+def _forwarding(at: int) -> Callable[..., Any]:
+    """A function that only passes one of its inputs on (arrays are immutable), without a kernel."""
     return lambda *xs: xs[at]
 
 

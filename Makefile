@@ -90,7 +90,7 @@ oracle: $(VENV)/.installed-oracle ## install torch, for live comparison
 ecosystem: $(VENV)/.installed-ecosystem ## install libraries for JAX, for the tests that use them
 
 bench: $(VENV)/.installed-oracle $(VENV)/.installed-pictures ## time and memory side by side with torch
-	$(PY) -m benchmarks.first_runs --write
+	$(PY) -m benchmarks programs
 	$(PY) -m benchmarks --write
 	$(PY) -m benchmarks operators --write
 

@@ -1,7 +1,8 @@
 """``python -m benchmarks``: measure programs, print the table, write docs/benchmarks.md and a picture.
 
 ``python -m benchmarks operators`` measures operators one by one, ``python -m benchmarks new_sizes`` operators on shapes
-that they never met, and ``python -m benchmarks models`` published models.
+that they never met, ``python -m benchmarks models`` published models, and ``python -m benchmarks programs`` whole
+programs from their first run on.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from . import models, new_sizes, operators
+from . import first_runs, models, new_sizes, operators
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
@@ -112,6 +113,11 @@ def render(rows: list[dict[str, Any]]) -> str:
 
 
 if __name__ == "__main__":
-    parts = {"operators": operators.main, "new_sizes": new_sizes.main, "models": models.main}
+    parts = {
+        "operators": operators.main,
+        "new_sizes": new_sizes.main,
+        "models": models.main,
+        "programs": first_runs.main,
+    }
     part = parts.get(sys.argv[1]) if sys.argv[1:] else None
     sys.exit(main() if part is None else part(sys.argv[2:]))

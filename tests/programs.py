@@ -50,6 +50,12 @@ def complaint(fn: Callable[[], Any]) -> list[str]:
     return ["nothing", ""]
 
 
+def first_line(fn: Callable[[], Any]) -> list[str]:
+    """The class and the first line of what a call raises: the lines after it are not promised."""
+    kind, text = complaint(fn)
+    return [kind, text.partition("\n")[0]]
+
+
 def result_or_error(fn: Callable[[], Any]) -> Any:
     """What a step gives, or the class and the text of the error that it raises."""
     try:

@@ -1,6 +1,6 @@
 """Sizes given one by one, as a sequence, or not at all."""
 
-from tests.programs import Programs, complaint
+from tests.programs import Programs, first_line
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -10,13 +10,13 @@ NAMES = ("permute", "reshape", "expand", "repeat", "tile", "flip", "broadcast_to
 
 @program
 def methods_without_sizes(m):
-    return [complaint(getattr(x, name)) for name in NAMES for x in (m.tensor(2.0), m.ones(2, 3))]
+    return [first_line(getattr(x, name)) for name in NAMES for x in (m.tensor(2.0), m.ones(2, 3))]
 
 
 @program
 def functions_without_sizes(m):
     x = m.tensor(2.0)
-    return [complaint(lambda n=n: getattr(m, n)(x)) for n in ("permute", "reshape", "tile", "flip")]
+    return [first_line(lambda n=n: getattr(m, n)(x)) for n in ("permute", "reshape", "tile", "flip")]
 
 
 @program
@@ -67,4 +67,4 @@ def sizes_that_are_numbers(m):
         m.reshape(x, shape=(4, 3)),
         m.unflatten(x, 0, [3, 1]),
     ]
-    return [complaint(c) for c in calls], good
+    return [first_line(c) for c in calls], good

@@ -27,6 +27,24 @@ PROGRAMS = {
         assert before == [tg.sin, tg.Tensor.sin, tg.Tensor.size, tg.Tensor.shape, tg.Tensor.__add__, tg.zeros]
         assert type(x.sin()) is type(tg.sin(x)) is Mine and type(tg.ones(1).sin()) is tg.Tensor
     """,
+    "with-frames-that-a-debugger-can-show": """
+        class Refusing:
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                raise RuntimeError("refused")
+        looking.activate()
+        closing = [f for f in vars(tg.nn.functional).values() if getattr(f, "__closure__", None)]
+        assert len(closing) > 5
+        for fn in [tg.sin, tg.Tensor.sin, *closing]:
+            try:
+                fn(Refusing())
+            except Exception as error:
+                seen, frame = [], error.__traceback__
+                while frame is not None:
+                    seen += frame.tb_frame.f_locals  # those that a function closes over, too
+                    frame = frame.tb_next
+                assert seen
+    """,
     "for-a-mode": """
         class Count(tg.overrides.BaseTorchFunctionMode):
             seen = []

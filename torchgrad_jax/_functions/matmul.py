@@ -19,7 +19,6 @@ from .._engine.entry.arguments import real as _real, type_name
 from .._engine.entry.bind import METHODS, NAMESPACES, OPERATORS, composite, ops
 from .._engine.entry.out import store_out
 from .._engine.graph.history import check_inplace, rebase_history, requires_grad_of
-from .._engine.graph.record import apply
 from .._engine.graph.resize import resize
 from .._engine.memory.strided import read, write
 from .._engine.memory.tensor import Tensor
@@ -490,11 +489,6 @@ def corrcoef(input: Tensor) -> Tensor:
 _MODES = {"use_mm_for_euclid_dist_if_necessary": 0, "use_mm_for_euclid_dist": 1, "donot_use_mm_for_euclid_dist": 2}
 
 
-def _general(fn: Any, *args: Any) -> Any:
-    """Call a row without its generated fast path, whose local names clash with parameters named x1 and x2."""
-    return apply(*fn.binding.general(args))
-
-
 @composite(method=False)
 def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_for_euclid_dist_if_necessary") -> Tensor:
     """Distances between every row of `x1` and every row of `x2`, batch by batch."""
@@ -517,14 +511,14 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str = "use_mm_fo
     batch = shapes.broadcast_shapes(x1._m.shape[:-2], x2._m.shape[:-2])
     mode, count = _MODES[compute_mode], math.prod(batch)
     if p != 2 or mode == 2 or (mode == 0 and r1 <= 25 and r2 <= 25) or 0 in (r1, r2, columns, count):
-        return _general(ops._cdist_forward, x1, x2, float(p), mode)
+        return ops._cdist_forward(x1, x2, float(p), mode)
 
     def rows(x: Tensor, r: int) -> Tensor:
         if x._m.ndim == 2 and not batch:
             return x
         return ops.view(contiguous(ops.expand(x, (*batch, r, columns))), (count, r, columns))
 
-    return ops.view(_general(ops._euclidean_dist, rows(x1, r1), rows(x2, r2)), (*batch, r1, r2))
+    return ops.view(ops._euclidean_dist(rows(x1, r1), rows(x2, r2)), (*batch, r1, r2))
 
 
 @composite(namespace="linalg", method=False, out=True)

@@ -232,16 +232,12 @@ def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
 
 
 def _by_size(metas: Sequence[Meta]) -> list[Any]:
-    """The small ones together, and each large one by itself, where XLA compiles for a CPU.
-
-    A kernel for one shape serves all parameters of that shape and compiles in a tenth of a second, one for thirty
-    shapes in three.
-    """
-    large = [i for i, m in enumerate(metas) if m.numel > choice.LARGEST] if len(metas) > 1 else []
-    if not large or metas[0].device.type != "cpu" or not MODES.run.at_once:
-        return [range(len(metas))]
+    """The small ones, where they make one row, apart from the large ones: XLA compiles 10 ms for each that it meets."""
     small = [i for i, m in enumerate(metas) if m.numel <= choice.LARGEST]
-    return [*([small] if small else []), *[[i] for i in large]]
+    short = sum([metas[i].numel for i in small]) <= _IN_A_ROW
+    if not (_MANY <= len(small) < len(metas) and short and metas[0].device.type == "cpu" and MODES.run.at_once):
+        return [range(len(metas))]
+    return [small, [i for i, m in enumerate(metas) if m.numel > choice.LARGEST]]
 
 
 def _place(p: Tensor) -> Any:
@@ -286,15 +282,15 @@ class _Kernel:
         return [[None if c is None else c.array() for c in column] for column in zip(*cells)]
 
 
-_MANY, _EACH, _IN_A_ROW = 8, 1 << 10, 1 << 15
-"""From so many parameters on, of at most so many elements on average and together, are they put in one row: to copy
-more takes longer than it saves."""
+_MANY, _IN_A_ROW = 4, 1 << 18
+"""From so many parameters on, of at most so many elements together, are they put in one row."""
 
 
 class _InOneRow:
-    """A rule over the elements of all parameters in one row, where NumPy runs it.
+    """A rule over the elements of all parameters in one row.
 
-    NumPy has a call for each step of a rule. Adam over 50 small parameters makes fifteen of them instead of 750.
+    NumPy has a call for each step of a rule: Adam over 50 small parameters makes fifteen of them instead of 750. XLA
+    compiles one short kernel.
     """
 
     def __init__(self, kernel: _Kernel, device: Any, shapes: list[tuple[int, ...]]) -> None:
@@ -339,7 +335,7 @@ def _with_row(kernel: _Kernel, metas: Any, missing: Any) -> _Kernel:
     device = metas[0].device
     alike = len({m.dtype for m in metas}) == 1 and all(len(set(column)) == 1 for column in missing)
     plain = device.type == "cpu" and metas[0].dtype.np.kind == "f" and metas[0].dtype.itemsize >= 4
-    short = sum(m.numel for m in metas) <= min(_IN_A_ROW, _EACH * len(metas))
+    short = sum(m.numel for m in metas) <= _IN_A_ROW and all(m.numel <= choice.LARGEST for m in metas)
     if len(metas) >= _MANY and alike and plain and short:
         kernel.run = _InOneRow(kernel, device, [m.shape for m in metas]).run
     return kernel

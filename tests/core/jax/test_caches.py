@@ -383,7 +383,7 @@ BOUNDED_BY_THEIR_KEYS = {
     },
     "as long as something else lives": {
         "_bridge/compile/watch/code_that_reads.py", "_core/jax/running_transforms.py", "_engine/graph/saved.py",
-        "_engine/passes/walk.py", "_engine/tensor/storages.py",
+        "_engine/passes/walk.py",
         "distributed/_stores.py", "utils/data/_utils/signal_handling.py",
     },
     "emptied by hand when they are full": {

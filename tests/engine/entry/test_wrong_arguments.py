@@ -5,15 +5,15 @@ from __future__ import annotations
 import functools
 import re
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import torchgrad_jax as tg
 from tests.differential import live_torch
-from tests.programs import Programs, complaint
+from tests.programs import Programs, complaint, first_line
 from torchgrad_jax._engine.entry import parser
 
 program = Programs()
@@ -168,6 +168,11 @@ torch.normal('a', x)
 torch.device(5.5)
 torch.bitwise_and(x, 'a')
 torch.full_like(x, 'a')
+x.sum(dtype=np.dtype('float64'))
+x.sum(dtype=np.array([1, 2]))
+torch.softmax(x, 0, dtype=np.array([1, 2]))
+x.to(np.dtype('float64'))
+x.to(np.array([1, 2]))
 """
 SIZES = """
 x.view('a')
@@ -288,18 +293,12 @@ x.reshape(1, *x.shape).t_()
 """
 
 
-def _first_line(call: Callable[[], Any]) -> list[str]:
-    """The class and the first line of what a call raises: the lines after it are not promised."""
-    kind, text = complaint(call)
-    return [kind, text.partition("\n")[0]]
-
-
 def _told(m: Any, calls: str) -> dict[str, list[str]]:
     x, i = m.ones(2, 3), m.tensor([0, 1])
-    names = {"torch": m, "F": m.nn.functional, "x": x, "i": i}
+    names = {"torch": m, "F": m.nn.functional, "np": np, "x": x, "i": i}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {c: _first_line(lambda c=c: eval(c, names)) for c in calls.strip().splitlines()}
+        return {c: first_line(lambda c=c: eval(c, names)) for c in calls.strip().splitlines()}
 
 
 for _name, _calls in {

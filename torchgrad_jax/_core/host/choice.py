@@ -138,8 +138,20 @@ def all_steps(jaxpr: Any) -> Iterator[Any]:
 
 
 def convolves(jaxpr: Any) -> bool:
-    """Whether one of the steps is a convolution."""
-    return any(e.primitive.name == "conv_general_dilated" for e in all_steps(jaxpr))
+    """Whether convolutions take so much of a kernel's time that it does not matter how XLA does the rest."""
+    steps = [e for e in all_steps(jaxpr) if e.primitive.name == "conv_general_dilated"]
+    elements = sum([v.aval.size for e in steps for v in (*e.invars, *e.outvars)])
+    return sum([e.outvars[0].aval.size * _added_up(e) for e in steps]) > _HEAVY * elements
+
+
+_HEAVY = 32
+"""Multiplications for each element that convolutions read or write."""
+
+
+def _added_up(eqn: Any) -> int:
+    """Products that each result of a convolution adds up."""
+    kernel = eqn.invars[1].aval
+    return kernel.size // max(1, kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]])
 
 
 def inner_of(eqn: Any) -> list[tuple[Any, list[int]]]:
@@ -226,7 +238,7 @@ def _thin_convolution(eqn: Any) -> float:
     grouped = eqn.params["feature_group_count"] * eqn.params["batch_group_count"] > 1
     if grouped or any(n > 1 for n in eqn.params["lhs_dilation"]) or not kernel.size:
         return 0.0
-    summed = kernel.size // kernel.shape[eqn.params["dimension_numbers"].rhs_spec[0]]
+    summed = _added_up(eqn)
     return out.size * summed * 0.05e-3 if summed <= _SUMMED and out.size * summed <= _PRODUCTS else 0.0
 
 

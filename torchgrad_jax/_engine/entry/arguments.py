@@ -124,7 +124,8 @@ def _is_bool(value: Any) -> bool:
 
 
 def _is_dtype(value: Any) -> bool:
-    return isinstance(value, dtypes.dtype | dtypes.NamedDtype) or value in (bool, int, float, complex)
+    python = value is bool or value is int or value is float or value is complex  # NumPy's dtypes are equal to these
+    return python or isinstance(value, dtypes.dtype | dtypes.NamedDtype)
 
 
 # --- what a function gets ----------------------------------------------------------------------------
@@ -189,25 +190,31 @@ def _same(value: Any) -> Any:
     return value
 
 
+def _as_dtype(value: Any) -> Any:
+    return None if isinstance(value, dtypes.NamedDtype) else dtypes.to_dtype(value)
+
+
 class Kind(NamedTuple):
     """A kind of parameters: what torch takes for it, as far as it looks before it reads it, and what a row gets."""
 
     takes: Callable[[Any], bool]
     reads: Callable[[Any], Any] = _same
     """None stands for a value that turned out not to be taken."""
+    classes: frozenset[type] = frozenset()
+    """What comes nearly always, and needs no second look."""
 
 
 KINDS: dict[str, Kind] = {
     "Tensor": Kind(_is_tensor),
     "Number": Kind(is_number, as_number),
-    "float": Kind(is_real, as_float),
+    "float": Kind(is_real, as_float, frozenset((float, int))),
     "complex": Kind(is_number, as_number),
-    "int": Kind(is_int, as_int),
-    "bool": Kind(_is_bool, bool),
-    "str": Kind(_is_text),
+    "int": Kind(is_int, as_int, frozenset((int,))),
+    "bool": Kind(_is_bool, bool, frozenset((bool,))),
+    "str": Kind(_is_text, classes=frozenset((str,))),
     "name": Kind(_is_text),
     "tuple of ints": Kind(_is_some, as_ints),
-    "torch.dtype": Kind(_is_dtype, dtypes.to_dtype),
+    "torch.dtype": Kind(_is_dtype, _as_dtype),
     "torch.device": Kind(lambda v: isinstance(v, str | devices.device) or is_int(v)),
     "torch.layout": Kind(is_layout),
     "torch.Storage": Kind(_is_storage),

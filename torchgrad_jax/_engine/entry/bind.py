@@ -22,9 +22,9 @@ from ..surface import (
     ops as ops,
 )
 from .binding import Binding, public_name
-from .composite import composite as composite
+from .composite import Composed, composite as composite
 from .generate import generate
-from .rows import RowForm, spreading
+from .rows import spreading
 
 
 def bind_table() -> None:
@@ -45,11 +45,13 @@ def inplace_operator(name: str) -> str:
 
 def on_tensor(fn: Any, name: str) -> Any:
     """A function for Tensor, which is not the one of a module: torch.add and Tensor.add are two things to override."""
-    form = getattr(fn, "form", None)
-    if isinstance(form, RowForm):
-        given = {"inplace": form.inplace, "operator": form.operator, "spread": form.spread is not None}
-        return generate(form.binding, name, **given, where=f"Tensor.{name}")
-    return own(fn, name) if form is None else renamed(form.under(fn, f"Tensor.{name}"), name)
+    form: Any = getattr(fn, "form", None)
+    if isinstance(form, Composed):
+        return renamed(form.under(fn, f"Tensor.{name}"), name)
+    if getattr(fn, "__globals__", {}).get("_me") is not fn:  # written by hand
+        return own(fn, name)
+    given = {"inplace": form.inplace, "operator": form.operator, "spread": form.spread is not None}
+    return generate(form.binding, name, **given, where=f"Tensor.{name}")
 
 
 def _bind(row: OpDef, b: Binding, name: str, row_name: str) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._core import events
-from ..._core.arrays import dtypes, shapes
+from ..._core.arrays import shapes
 from ..._core.state import MODES, OBSERVED
 from ..._ops.registry import Out
-from ..graph.record import PLAIN
 from ..memory.tensor import Tensor
+from ..overrides.asking import ORDINARY
 from ..overrides.looking import foreign
 from ..surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, PREFIXED, enter as enter_name, named
-from .arguments import NUMPY_NAMES, as_int, type_name
+from .arguments import KINDS, NUMPY_NAMES, as_int, type_name
 from .enter import Form, enter
 from .parser import raise_if_any
 
@@ -73,12 +73,10 @@ def composite(
 Ints = Sequence[int]
 """A parameter that takes one sequence of ints, no int alone."""
 
-_NONE = type(None)
-_CLASSES = {"int": {int}, "bool": {bool}, "float": {float, int}, "str": {str}}
-_CLASSES["Ints"] = _SEQUENCES = {tuple, list, shapes.Size}
-_CLASSES.update({f"{kind} | None": {*taken, _NONE} for kind, taken in _CLASSES.items()})
+_SEQUENCES = frozenset((tuple, list, shapes.Size))
+_CLASSES = {"Ints": _SEQUENCES} | {name: kind.classes for name, kind in KINDS.items() if kind.classes}
+_CLASSES |= {f"{name} | None": classes | {type(None)} for name, classes in _CLASSES.items()}
 """What an argument is nearly always, by its annotation; of others the parser is asked."""
-_ORDINARY = frozenset({Tensor, int, float, bool, complex, str, type(None), slice, dtypes.dtype})
 
 
 def parameter_names(fn: Any) -> tuple[Sequence[str], bool]:
@@ -192,7 +190,7 @@ class Composed(Form):
             raise_if_any(self._complaint(args, kwargs, _no_real_number))
         elif not self.wild:
             kinds = {*map(type, args), *map(type, kwargs.values())}
-            if all(k in _ORDINARY or k in PLAIN or k in _SEQUENCES for k in kinds):
+            if kinds <= ORDINARY | _SEQUENCES:
                 fits = (*map(type, args), *kwargs, *map(type, kwargs.values()))
                 self.fitting[fits] = not kinds.isdisjoint(_SEQUENCES)
 

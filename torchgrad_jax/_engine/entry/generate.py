@@ -11,7 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core.arrays import placement, shapes
-from ..._core.state import DUAL, IN_RUN, INFERENCE, MODES, PACKING, TRANSFORM, UNDER_JAX, WRITE_LOCK, next_sequence_nr
+from ..._core.state import (
+    DUAL,
+    FUNCTION_MODE,
+    GRAD,
+    IN_RUN,
+    INFERENCE,
+    MODES,
+    PACKING,
+    TRANSFORM,
+    UNDER_JAX,
+    WRITE_LOCK,
+    next_sequence_nr,
+)
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.history import edge_of, requires_grad_of
@@ -35,7 +47,8 @@ def unrollable(b: Binding, inplace: bool) -> bool:
         others = [p for p in b.dynamic if p not in required]
         plain = row.check is None and row.returns is None and not any(p.default is EMPTY for p in others)
         return plain and not b.lists and len(required) in (1, 2, 3)
-    return not b.lists and not row.kernel.writes and bool(required) and len(b.dynamic) <= _MANY_LEAVES
+    absent = all(p.default in (EMPTY, None) for p in b.dynamic if _may_be_tensor(p) and p not in required)
+    return not b.lists and not row.kernel.writes and bool(required) and absent and len(b.dynamic) <= _MANY_LEAVES
 
 
 _MANY_LEAVES = 6
@@ -43,7 +56,7 @@ _MANY_LEAVES = 6
 
 def _required(b: Binding) -> list[reg.Param]:
     """The parameters that are tensors, or numbers in their place, in every call."""
-    return [p for p in b.dynamic if (p.kind is reg.Array or p.scalar) and not p.optional]
+    return [p for p in b.dynamic if _may_be_tensor(p) and not p.optional]
 
 
 # Names in generated code start with "_", so that no parameter of torch's can be shadowed.
@@ -61,7 +74,7 @@ _LEAF = """
 {number}    else:
         return {fallback}
 """
-_ABSENT = """{p} is {default}:
+_ABSENT = """{p} is None:
         _k{i} = _x{i} = None
         _r{i} = False
     elif """
@@ -111,7 +124,7 @@ _RUN = """
     return _t
 """
 _WRITE = """
-    if {me}._al is not None{aliased} or (_mode and ({anyr})) or _many:
+    if {me}._al is not None{aliased} or (_mode & 1 and ({anyr})) or _many:
         try: return _apply_inplace(_call, {leaves})
         except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
     _write = _call.inplace or _inplace_call(_call)
@@ -294,7 +307,7 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, operator: bool) 
         lines.append(f"    _k{i} = None if _x{i} is None else _x{i}.__class__")
     lines += [
         f"    if _mode > 1 and _mode & {IN_RUN | DUAL}:",
-        f"        _t = _taped(_call, {_tuple(_defaults_as_none(b, leaves))}, _mode)",
+        f"        _t = _taped(_call, {_tuple(leaves)}, _mode)",
         f"        return {fallback} if _t is None else _t",
     ]
     required = _required(b)
@@ -303,8 +316,7 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, operator: bool) 
             continue
         # Of an operator the first operand is a tensor; who calls it with a number is told so.
         number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
-        default = _default_name(p, space)
-        absent = "" if p in required else _ABSENT.format(i=i, p=p.name, default=default)
+        absent = "" if p in required else _ABSENT.format(i=i, p=p.name)
         lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback, absent=absent))
         if b.row.kernel.conjugated is not None:
             lines.append(f"    if {p.name}.__class__ in _plain and {p.name}._al is not None and {p.name}._al.conj:")
@@ -316,20 +328,13 @@ def _may_be_tensor(p: reg.Param) -> bool:
     return p.kind is reg.Array or p.scalar
 
 
-def _default_name(p: reg.Param, space: dict[str, Any]) -> str:
-    """The name of what stands for an argument that is left out."""
-    if p.default is EMPTY or p.default is None:
-        return "None"
-    space[f"_default_{p.name}"] = p.default
-    return f"_default_{p.name}"
-
-
 def _unrolled_write(b: Binding, space: dict[str, Any], fallback: str, operator: bool) -> list[str]:
     """An unrecorded write to a plain tensor that owns its storage."""
     tensors = _required(b)
     others = [p for p in b.dynamic if p not in tensors]
     space.update({f"_default_{p.name}": p.default for p in others})
-    given = " or ".join(["_mode > 1", *[f"{p.name} is not _default_{p.name}" for p in others]])
+    rare = f"(_mode > 1 and _mode & {~(GRAD | FUNCTION_MODE)})"
+    given = " or ".join([rare, *[f"{p.name} is not _default_{p.name}" for p in others]])
     lines = [f"    if {given}:", *["    " + line for line in _known_lines(b, space, fallback, True)]]
     lines += _call_lines(b, space, fallback)
     leaves = [p.name if p in tensors else "None" for p in b.dynamic]
@@ -453,26 +458,17 @@ def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
     return _RUN.format(
         keys=_tuple([f"_k{i}" for i in every]),
         fwd=_forward(b, required),
-        leaves=_tuple(_defaults_as_none(b, leaves)),
+        leaves=_tuple(leaves),
         anyr=" or ".join(f"_r{i}" for i in tensors),
         mask=mask,
         edges="".join(_EDGE.format(i=i, p=p.name) for i, p in tensors.items()),
         edge_tuple=_tuple([f"_e{i}" if i in tensors else "None" for i in every]),
-        leaf_list=", ".join(_defaults_as_none(b, leaves)),
+        leaf_list=", ".join(leaves),
         alone=alone,
         check=check,
         packing=PACKING,
         args=_tuple([p.name for p in b.params]),
     )
-
-
-def _defaults_as_none(b: Binding, leaves: Sequence[str]) -> list[str]:
-    """The leaves, of which one that is left out is None."""
-    required = _required(b)
-    left_out = [p not in required and _may_be_tensor(p) and p.default not in (EMPTY, None) for p in b.dynamic]
-    return [
-        f"(None if _k{i} is None else {leaf})" if out else leaf for i, (leaf, out) in enumerate(zip(leaves, left_out))
-    ]
 
 
 def _forward(b: Binding, required: Sequence[reg.Param]) -> str:

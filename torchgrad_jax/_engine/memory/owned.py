@@ -24,7 +24,7 @@ from ..run import executors
 from .tensor import Extras, Storage, Tensor
 
 _ARRAY: Any = Storage.array
-FROM = 1 << 13
+FROM = 1 << 15
 """Elements of a storage from which on a copy takes longer than what this costs."""
 
 

@@ -1,13 +1,14 @@
 """Public functions that look for overrides, and what they are called where somebody overrides them.
 
 Until a program makes a tensor of an overriding class or enters a mode, no function looks. Then `activate` gives every
-public function, method and accessor of a property the code of `_looking`, in place: they stay the objects that
+public function, method and accessor of a property code that looks, in place: they stay the objects that
 programs keep in their dictionaries. A handler is given the arguments as the caller wrote them, which only a function
 of ``(*args, **kwargs)`` knows; the code that a function had before costs less, and goes on in a copy of it.
 """
 
 from __future__ import annotations
 
+import functools
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -88,12 +89,26 @@ _BINARY = frozenset(
 # --- functions that look --------------------------------------------------------------------------
 
 
-def _looking(*args: Any, _look: Any, **kwargs: Any) -> Any:
-    return _look(args, kwargs)
+_LOOKING = """
+def closing_over({names}):
+    def looking({parameters}):
+        if False: ({names})
+        return _look({given})
+    return looking
+"""
+"""A function keeps the number of variables that it closes over, and a debugger that shows a frame reads them all: hence
+the names in a branch that is never taken."""
 
 
-def _looking_getter(self: Any, *, _look: Any) -> Any:
-    return _look(self)
+@functools.cache
+def _looking(getter: bool, closed: int) -> types.CodeType:
+    """The code of a function that looks and closes over so many variables."""
+    names = ", ".join(f"v{i}" for i in range(closed))
+    parameters, given = ("self, *, _look", "self") if getter else ("*args, _look, **kwargs", "args, kwargs")
+    space: dict[str, Any] = {}
+    text = _LOOKING.format(names=names, parameters=parameters, given=given)
+    exec(compile(text, f"{__file__}:looking", "exec"), space)  # tracebacks show no line of this file
+    return space["closing_over"](*[None] * closed).__code__
 
 
 def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]:
@@ -136,10 +151,9 @@ def _watch(fn: Any, func: Any, kind: str = "function") -> None:
     plain = _plain[fn] = _copied(fn)
     if fn.__globals__.get("_me") is fn:  # a row's: its own globals hold it
         fn.__globals__["_me"] = plain
-    code = (_looking_getter if kind == "getter" else _looking).__code__
-    # Another thread may call the function in between; and a function keeps the number of variables that it closes over.
+    # Another thread may call the function in between.
     fn.__kwdefaults__ = {**(fn.__kwdefaults__ or {}), "_look": _look(func, plain, kind)}
-    fn.__code__ = code.replace(co_name=fn.__name__, co_freevars=fn.__code__.co_freevars)
+    fn.__code__ = _looking(kind == "getter", len(fn.__code__.co_freevars)).replace(co_name=fn.__name__)
     fn.__defaults__ = None
     fn.__dict__.setdefault("__wrapped__", plain)
 

@@ -76,7 +76,7 @@ def _run(jaxpr: Any, args: Sequence[Any], numbers: Any) -> list[Any]:
 
 
 def _moves(v: Any, eqn: Any) -> bool:
-    """Whether an operand of a step is a number that becomes an input, or an array, whose text does not say all of it."""
+    """Whether an operand of a step becomes an input: a number, or an array, whose text does not say all of it."""
     if not hasattr(v, "val"):
         return False
     of_floats = np.issubdtype(v.aval.dtype, np.inexact)

@@ -440,7 +440,7 @@ def unequal_parts(m, d):
         return tensors.distribute_tensor(m.arange(35.0).reshape(5, 7), mesh, placement).requires_grad_(leaf)
 
     def seen(t):
-        return str(tuple(t.placements)), list(t.shape), t.to_local().detach(), whole(t).detach()
+        return str(tuple(t.placements)), list(t.shape), t.to_local().detach().clone(), whole(t).detach().clone()
 
     found = [seen(made(p)) for p in (rows, [tensors.Shard(1)])]
     found += [seen(made().redistribute(placements=[p])) for p in (tensors.Shard(1), tensors.Replicate())]

@@ -2,8 +2,8 @@
 
 ``python -m benchmarks operators`` measures operators one by one, ``python -m benchmarks new_sizes`` operators on shapes
 that they never met, ``python -m benchmarks changing_sizes`` programs whose shapes change in each step,
-``python -m benchmarks models`` published models, and ``python -m benchmarks programs`` whole programs from their first run
-on.
+``python -m benchmarks models`` published models, and ``python -m benchmarks programs`` whole programs from their first
+run on.
 """
 
 from __future__ import annotations

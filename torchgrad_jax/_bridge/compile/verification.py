@@ -99,6 +99,8 @@ class _Steps:
             inner = eqn.params.get("jaxpr") if eqn.primitive.name in _CALLS else None
             if inner is not None:
                 outs = self._of(inner.jaxpr, args, inner.consts, found)
+            elif eqn.primitive.name == "convert_element_type" and eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype:
+                outs = args  # what JAX calls a weak type, no value
             else:
                 params = _ADDRESS.sub("", str(sorted((k, str(v)) for k, v in eqn.params.items())))
                 text = f"{eqn.primitive.name} {', '.join(str(v.aval) for v in eqn.outvars)}"

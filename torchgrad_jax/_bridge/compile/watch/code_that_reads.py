@@ -169,13 +169,14 @@ class Code:
         of_globals: set[str] = set()
         imports: set[str] = set()
         values: set[str] = set()
+        looked_into: set[str] = set()
         writes: set[str] = set()
         matches = identity = self.catches = self.compares = False
         before = loaded = -1
         last = ""  # the name that was loaded last: of a value, unless it is called or looked into as a module is
         for op, arg in instructions(code):
-            if last and op != _NULL_AFTER and not (before == _LOAD_GLOBAL and _looks_into(code, op, arg)):
-                values.add(last)
+            if last and op != _NULL_AFTER:
+                (looked_into if before == _LOAD_GLOBAL and _looks_into(code, op, arg) else values).add(last)
             last = ""
             if op == _LOAD_GLOBAL:
                 name = code.co_names[arg >> 1]
@@ -227,7 +228,7 @@ class Code:
             attributes |= found
             of_globals |= found if "eval" in named or "exec" in named else set()
         self.attributes, self.globals = frozenset(attributes), frozenset(of_globals)
-        self.only_called = (self.attributes | self.globals) - values
+        self.only_called = (self.attributes | self.globals) - values - looked_into
         """Names of which it does nothing but call what they stand for."""
         self.imports, self.values, self.writes = frozenset(imports), frozenset(values), frozenset(writes)
         self.compares_identity = identity or "id" in of_globals

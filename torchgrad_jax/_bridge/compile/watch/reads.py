@@ -17,9 +17,9 @@ import builtins
 import decimal
 import functools
 import gc
+import logging
 import math
 import sys
-import threading
 import types
 import weakref
 from collections import defaultdict, deque
@@ -34,7 +34,7 @@ from ...._core.errors.messages import AsWritten
 from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .array_contents import array_content, kept_results
-from .code_that_reads import CALLERS, OURS, USERS, Code, code_of, whose
+from .code_that_reads import OURS, USERS, Code, code_of, whose
 from .kinds_of_objects import ATOMS, Kind, dict_of, is_ours, is_python_class, kind_of
 from .number_arguments import NeedsPlainNumbers
 from .places import MISSING, Attributes, Cell, Class, OfThread, State, Variable, holder_of
@@ -82,7 +82,7 @@ class Reads(Record):
         own = around if isinstance(around, dict) else vars(around)
         for name in code.globals:
             if name in held:
-                self._place(held, name, code, True, goes_on=not (code.whose == CALLERS and type(held[name]) in _LOCKS))
+                self._place(held, name, code, True, goes_on=held[name] is not _OF_LOGGING)
                 continue
             self._absent(held, (name,))
             if name in own:
@@ -651,8 +651,8 @@ class Reads(Record):
 _NO_ATTRIBUTES = types.MappingProxyType[str, Any]({})
 """Stands for the attributes of an object without a dict: one for all, since identities of new ones come again."""
 _MATH = vars(math)
-_LOCKS = frozenset([type(threading.Lock()), type(threading.RLock())])
-"""A module of the standard library that has such a one fills a cache meanwhile, as `logging` does."""
+_OF_LOGGING = vars(logging)["_lock"]
+"""A lock under which loggers remember which lines are asked for; a function that logs names it, and seldom takes it."""
 _HOOKS_OF_STEPS = ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks")
 _OF_FUNCTIONS = frozenset([
     "__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__closure__", "__defaults__",

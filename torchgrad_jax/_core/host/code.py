@@ -553,14 +553,15 @@ def _needed(jaxpr: Any) -> list[Any]:
 def _check(aval: Any, halves: bool = False) -> None:
     """Leave to XLA what computes in half types, which it does in a wider dtype, and arrays without a plain shape."""
     shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
-    if shape is None or not isinstance(dt, np.dtype) or not all(isinstance(n, int) for n in shape):
+    if shape is None or not all(isinstance(n, int) for n in shape) or not takes(dt, halves):
         raise No
-    if dt == inline.HALF:
-        plain = halves
-    else:
-        plain = dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
-    if not plain:
-        raise No
+
+
+def takes(dt: Any, halves: bool = False) -> bool:
+    """Whether steps compute in a type; with `halves` whether they move and convert it."""
+    if not isinstance(dt, np.dtype):
+        return False
+    return halves if dt == inline.HALF else dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
 
 
 def _own(x: Any) -> np.ndarray:

@@ -31,6 +31,7 @@ from ..memory.derivative_stops import is_derived, storage_behind, under_jax, wit
 from ..memory.strided import is_direct, read, read_stored, reader, stored
 from ..memory.tape import Look, Value, aval_of
 from ..memory.tensor import Storage, Tensor, alias_of, make, plain_alias
+from ..run.executors import Jitted
 from .batch import Batch
 from .same_for_all import SameForAll
 from .uses import NO_USES, Uses
@@ -216,11 +217,13 @@ class TracedRun:
         if tape is None:
             with jit_caches.of_all_runs():
                 return fwd(*xs)
-        kernel = fwd
-        if fwd.__class__ is not _COMPILED:
-            kernel = getattr(fwd, "kernel", None)
-            if kernel.__class__ is not _COMPILED:
-                return fwd(*xs)
+        plain = fwd.__class__ is _COMPILED or fwd.__class__ is Jitted
+        kernel = fwd if plain else getattr(fwd, "kernel", None)
+        if kernel.__class__ is Jitted:
+            kernel = kernel.made
+        if kernel.__class__ is not _COMPILED:
+            return fwd(*xs)
+        if not plain:
             fwd.check(xs)
         avals = plan.grads.get("avals")
         if avals is None:

@@ -19,10 +19,10 @@ from typing import Any
 import jax
 import numpy as np
 
-from ..._core.host.code import No, silently
+from ..._core.host.code import No, silently, takes
 from ..._core.host.general import Aval, Changed, Program
 from ..._core.host.inline import Unsure
-from ..._core.host.steps import STEPS
+from ..._core.host.steps import MOVES, STEPS
 from ..._core.jax.sizes import NotGeneral, Size, Sizes
 from .steps import Closed, Const, Equation, Literal, Steps, Var
 
@@ -309,9 +309,12 @@ def _closed(jaxpr: Any) -> Any:
 
 def _can_fold(eqn: Any) -> bool:
     name = eqn.primitive.name
-    return name == "from_sizes" or (
-        name in STEPS and not eqn.primitive.multiple_results and _step_of(eqn, eqn.params) is not None
-    )
+    if name == "from_sizes":
+        return True
+    if name not in STEPS or eqn.primitive.multiple_results:
+        return False
+    plain = all(takes(v.aval.dtype, name in MOVES) for v in (*eqn.invars, *eqn.outvars))
+    return plain and _step_of(eqn, eqn.params) is not None
 
 
 def _step_of(eqn: Any, params: Any) -> Any:

@@ -137,7 +137,7 @@ class InplacePlan(Plan):
     def _put_elements(self) -> None:
         """Let NumPy put a few elements into a large array; where a storage has its memory alone, in place."""
         found, avals = self.found, [aval(self.keys[i]) for i in self.present]
-        closed = found.closed() if found is not None else jax.make_jaxpr(self.fn)(*avals)
+        closed = found.forward().closed() if found is not None else jax.make_jaxpr(self.fn)(*avals)
         fwd = executors.putting(jax.jit(self.fn), closed, weakref.ref(self))
         if fwd is not None and self.kernel[0] is None:
             self.fwd = fwd

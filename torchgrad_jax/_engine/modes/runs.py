@@ -218,7 +218,7 @@ class TracedRun:
             with jit_caches.of_all_runs():
                 return fwd(*xs)
         plain = fwd.__class__ is _COMPILED or fwd.__class__ is Jitted
-        kernel = fwd if plain else getattr(fwd, "kernel", None)
+        kernel: Any = fwd if plain else getattr(fwd, "kernel", None)
         if kernel.__class__ is Jitted:
             kernel = kernel.made
         if kernel.__class__ is not _COMPILED:

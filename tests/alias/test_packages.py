@@ -10,6 +10,7 @@ import pytest
 
 import torchgrad_jax as tg
 from tests.engine.helpers import Programs, attempt
+from tests.programs import complaint
 
 PROGRAMS = Programs()
 
@@ -137,6 +138,12 @@ def tensors_on_files(m):
         seen.append(("nothing", m.from_file(path, dtype=m.int32)))
         seen.append(("too short", str(attempt(lambda: m.from_file(path, size=7, dtype=m.int32))).replace(folder, "")))
         seen.append(("missing", str(attempt(lambda: m.from_file(path + "x", size=7))).replace(folder, "")))
+        wrong = [{"pin_memory": True}, {"pin_memory": 1}, {"layout": 3}, {"requires_grad": 1}, {"shared": 1}]
+        seen += [(f"refused: {o}", complaint(lambda o=o: m.from_file(path, size=2, **o))) for o in wrong]
+        absent = [
+            attempt(lambda o=o: m.from_file(path, size=2, **o)) for o in ({"layout": m.sparse_coo}, {"device": "meta"})
+        ]
+        seen.append(("not implemented", [isinstance(error, NotImplementedError) for error in absent]))
         seen.append(("a leaf", m.from_file(path, size=2, dtype=m.float32, requires_grad=True).requires_grad))
     return seen
 

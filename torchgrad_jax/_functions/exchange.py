@@ -19,7 +19,7 @@ from .._engine.memory.tensor import Tensor, mark_inference, wrap_array
 from .._engine.tensor.attributes import detach
 from .._engine.tensor.storages import UntypedStorage, mapped
 from . import data as data_
-from .arguments import NO_GRAD_DTYPE, device_of, dtype_of, factory, flag, integer, type_name, wrong
+from .arguments import NO_GRAD_DTYPE, device_of, dtype_of, factory, flag, integer, options, type_name, wrong
 from .create import empty, from_data, from_host, with_strides
 
 
@@ -171,14 +171,17 @@ def from_file(
         dtype: their dtype; the default one if None.
         layout: only strided.
         device: only the CPU.
-        pin_memory: accepted as in torch.
+        pin_memory: only False.
         requires_grad: whether the tensor is a leaf that records.
 
     Differs from torch: a file that is made longer keeps its first byte.
     """
-    dt = dtypes.get_default_dtype() if dtype is None else dtype_of("from_file", dtype)
-    n = integer("from_file", "size", size or 0)
-    dev = device_of("from_file", device) or devices.CPU
+    if shared is not None:
+        flag("from_file", "shared", shared)
+    if flag("from_file", "pin_memory", pin_memory):
+        raise RuntimeError("tensors constructed from a file cannot be pinned")
+    dt, dev = options("from_file", dtype, layout, device, False, requires_grad)
+    dt, n = dt or dtypes.get_default_dtype(), integer("from_file", "size", size or 0)
     if dev.type != "cpu":
         raise NotImplementedError(f"from_file() maps files into the memory of the CPU, not of {dev}")
     if n < 0:
@@ -188,7 +191,7 @@ def from_file(
     if requires_grad and dt.category < dtypes.FLOATING:
         raise RuntimeError(NO_GRAD_DTYPE)
     t = from_numpy_array(mapped(filename, shared, n * dt.itemsize).view(dt.np))
-    t._rg = bool(requires_grad)
+    t._rg = requires_grad
     return t
 
 

@@ -38,7 +38,7 @@ def _as_int(value: Any) -> int | None:
 
 
 _PLAIN_INDICES = frozenset((int, slice, type(None), type(Ellipsis), Tensor))
-"""What an index is nearly always, or what those are of which it is a tuple."""
+"""Classes of nearly all indices, and of the members of those that are tuples."""
 
 
 def _tensor_index(value: Any, like: Tensor) -> Tensor:

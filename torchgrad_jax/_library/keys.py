@@ -23,7 +23,13 @@ DispatchKey = enum.Enum("DispatchKey", _NAMES, module="torch._C")
 DispatchKey.__doc__ = "What a kernel can be registered for."
 
 
-Tag = enum.IntEnum(
+class _Named(enum.IntEnum):
+    """Numbers that are printed by their names, on all Pythons."""
+
+    __str__ = enum.Enum.__str__
+
+
+Tag = _Named(
     "Tag",
     "core cudagraph_unsafe data_dependent_output dynamic_output_shape flexible_layout generated inplace inplace_view "
     "maybe_aliasing_or_mutating needs_contiguous_strides needs_exact_strides needs_fixed_stride_order "
@@ -32,7 +38,6 @@ Tag = enum.IntEnum(
     start=0,
 )
 Tag.__doc__ = "What may be said of an operator when it is defined; nothing here asks for it."
-Tag.__str__ = enum.Enum.__str__  # type: ignore[method-assign]
 
 
 class DispatchKeySet:

@@ -12,7 +12,8 @@ except OSError:  # its library is for CUDA
     for name in [n for n in sys.modules if n.startswith("torchaudio")]:
         del sys.modules[name]
     missing = {"_IS_TORCHAUDIO_EXT_AVAILABLE": False, "_IS_ALIGN_AVAILABLE": False, "fail_if_no_align": lambda f: f}
-    sys.modules["torchaudio._extension"] = types.SimpleNamespace(**missing)  # type: ignore[assignment]
+    without = sys.modules["torchaudio._extension"] = types.ModuleType("torchaudio._extension")
+    vars(without).update(missing)
 from torchaudio import functional as F, models, transforms as T
 
 torch.manual_seed(0)

@@ -26,6 +26,7 @@ import jax
 import numpy as np
 
 from ..._core.arrays.transfer import for_jax
+from ..._core.python_classes import is_python_class
 from ..._core.state import MODES
 from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.kept_traces import made_inside
@@ -357,11 +358,7 @@ def _is_python(cls: type) -> bool:
     if cls.__reduce__ is not object.__reduce__ or cls.__reduce_ex__ is not object.__reduce_ex__:
         return False
     made = cls.__new__ is object.__new__ or isinstance(cls.__new__, types.FunctionType)
-    return made and all(b is object or b.__flags__ & _HEAP for b in cls.__mro__)
-
-
-_HEAP = 1 << 9
-"""The flag of classes that a program makes."""
+    return made and all(b is object or is_python_class(b) for b in cls.__mro__)
 
 
 def is_plain(x: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding, PartitionSpec
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from ..jax.caches import remember
 from .placement import as_host_memory, names_of
@@ -128,7 +128,7 @@ def _unpadded(shape: tuple[int, ...], sharding: NamedSharding) -> Any:
     return jax.jit(lambda kept: without_padding(kept, sharding, shape), out_shardings=even(sharding, shape))
 
 
-def block_spans(sharding: NamedSharding, shape: tuple[int, ...], index: Any) -> list[Span]:
+def block_spans(sharding: Sharding, shape: tuple[int, ...], index: Any) -> list[Span]:
     """Where the part of a device is in the whole, without what was filled in; `index` is where JAX keeps the part."""
     padding = padding_of(shape, sharding)
     kept = shape if padding is None else padding.shape

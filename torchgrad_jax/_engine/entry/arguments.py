@@ -17,6 +17,7 @@ from ..._core.arrays import devices, dtypes, shapes
 from ..._core.arrays.formats import memory_format
 from ..._core.arrays.python_numbers import Number
 from ..._core.errors import messages as errors
+from ..._core.python_classes import is_python_class
 from ..._core.random import generator
 from ..._ops import registry as reg
 from ..graph.history import requires_grad_of
@@ -40,8 +41,6 @@ NUMPY_NAMES: dict[str, str] = {
     "axis1": "dim1",
 }
 """NumPy's names of parameters, which torch knows as well."""
-_OF_PYTHON, _IMMUTABLE = 1 << 9, 1 << 8
-"""Bits of a class that was made while the program ran, and of such a one that was made in C."""
 _NAMED_TYPES = {
     dtypes.dtype: "torch.dtype",
     devices.device: "torch.device",
@@ -61,7 +60,7 @@ def type_name(value: Any) -> str:
             return name
     if is_layout(value):
         return "torch.layout"
-    if kind.__flags__ & (_OF_PYTHON | _IMMUTABLE) == _OF_PYTHON or kind.__module__ == "builtins":
+    if is_python_class(kind) or kind.__module__ == "builtins":
         return kind.__name__
     return f"{kind.__module__}.{kind.__name__}"
 

@@ -10,7 +10,6 @@ that. In a process with all devices it is the whole tensor; with one device per 
 
 from __future__ import annotations
 
-import math
 import weakref
 from typing import Any, NoReturn
 
@@ -30,7 +29,7 @@ from .._arguments import ReduceOp
 from .._collectives import all_reduce, broadcast
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._parts import kept_of, of_block, part_of
-from ._specs import FREE, checked, fitting, names_of, own_block, placements_of, sharding_of, spec_of
+from ._specs import FREE, checked, fitting, own_block, placements_of, sharding_of, spec_of
 from .placement_types import Partial, Placement, Replicate
 
 _MESHES: weakref.WeakKeyDictionary[Any, DeviceMesh] = weakref.WeakKeyDictionary()
@@ -156,9 +155,8 @@ def _from_processes(
 
 def _whole_shape(part: tuple[int, ...], there: NamedSharding) -> tuple[int, ...]:
     """The shape of a tensor of which each process has such a part."""
-    sizes = there.mesh.shape
     entries = [*there.spec, *[None] * (len(part) - len(there.spec))]
-    counts = tuple(math.prod(sizes[a] for a in names_of(entry)) for entry in entries)
+    counts = tuple(placement.parts_of(there, entry) for entry in entries)
     low, high = own_block(there, counts)
     return tuple(n * count // (b - a) for n, count, a, b in zip(part, counts, low, high, strict=True))
 

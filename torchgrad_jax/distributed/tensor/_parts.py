@@ -71,8 +71,7 @@ def of_parts(part: Callable[[list[uneven.Span]], Any], there: Any, shape: tuple[
         shape: the shape of the tensor.
         like: has its dtype and device.
     """
-    padding = uneven.padding_of(shape, there)
-    kept, made = shape if padding is None else padding.shape, []
+    kept, made = uneven.kept_shape(shape, there), []
     room = there.shard_shape(kept)
     for device, index in there.addressable_devices_indices_map(kept).items():
         spans = uneven.block_spans(there, shape, index or (slice(None),) * len(shape))

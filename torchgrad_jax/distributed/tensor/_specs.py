@@ -95,9 +95,8 @@ def sharding_of(
 
 def own_block(sharding: Sharding, shape: tuple[int, ...]) -> tuple[list[int], list[int]]:
     """Where the block of an array that this process's devices have begins and ends, along each dimension."""
-    padding = uneven.padding_of(shape, sharding)
-    places = sharding.addressable_devices_indices_map(shape if padding is None else padding.shape).values()
-    blocks: Any = [uneven.block_spans(sharding, shape, p) for p in places]  # type: ignore[arg-type]
+    places = sharding.addressable_devices_indices_map(uneven.kept_shape(shape, sharding)).values()
+    blocks = [uneven.block_spans(sharding, shape, p) for p in places]
     spans = [b for b in blocks if all(high > low for low, high in b)] or blocks[:1]
     dims = range(len(shape))
     return [min(s[d][0] for s in spans) for d in dims], [max(s[d][1] for s in spans) for d in dims]

@@ -24,6 +24,7 @@ from ...._core.arrays.dtypes import FLOATING, dtype
 from ...._core.arrays.meta import Meta
 from ...._core.arrays.python_numbers import Number
 from ...._core.errors.messages import AsWritten
+from ...._core.python_classes import is_python_class
 from ...._core.state import GRAD, MODES
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.memory.strided import storage_offset
@@ -38,7 +39,7 @@ from ..trace.outside_results import (
 )
 from ..trace.traced_program import RunState, resolve_argument
 from ..watch.array_arguments import as_array
-from ..watch.kinds_of_objects import is_ours, is_python_class
+from ..watch.kinds_of_objects import is_ours
 from ..watch.number_arguments import NeedsPlainNumbers
 from ..watch.number_log import ReturnedNumber
 from .compiled_backward import SpentGraph

@@ -245,13 +245,8 @@ class Code:
 
 def _looks_into(code: types.CodeType, op: int, arg: int) -> bool:
     """Whether an instruction looks up a name in an object: `time.time` does, `f.__call__` is `f` in another form."""
-    if op == _LOAD_ATTR:
-        name = code.co_names[arg >> 1 if _METHODS_ARE_ATTRIBUTES else arg]
-    elif op == _LOAD_METHOD:
-        name = code.co_names[arg]
-    else:
-        return False
-    return not name.startswith("__")
+    name = None if op == _LOAD_GLOBAL else _name_in(code, op, arg)
+    return name is not None and not name.startswith("__")
 
 
 def _handles_absence(name: str) -> bool:
@@ -340,10 +335,10 @@ def _computes_names(code: types.CodeType) -> bool:
 
 
 def _name_in(code: types.CodeType, op: int, arg: int) -> str | None:
-    """The name of a function that an instruction looks up."""
+    """The name that an instruction looks up."""
     if op == _LOAD_GLOBAL or (op == _LOAD_ATTR and _METHODS_ARE_ATTRIBUTES):
         return code.co_names[arg >> 1]
-    return code.co_names[arg] if op == _LOAD_METHOD else None
+    return code.co_names[arg] if op in (_LOAD_ATTR, _LOAD_METHOD) else None
 
 
 def _is_given_text(code: types.CodeType, steps: list[tuple[int, int]], at: int) -> bool:

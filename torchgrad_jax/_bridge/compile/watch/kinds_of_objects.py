@@ -19,6 +19,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...._core.python_classes import is_python_class
 from ...._engine.memory.tensor import Tensor
 from .array_contents import ARRAYS
 from .code_that_reads import OURS, whose
@@ -179,7 +180,3 @@ def _function_of(value: Any) -> Any:
 
 def _is_users_data(cls: type) -> bool:
     return any(cls.__module__.partition(".")[2].startswith(part) for part in _OF_USERS_DATA)
-
-
-def is_python_class(cls: type) -> bool:
-    return bool(cls.__flags__ & 1 << 9) and not cls.__flags__ & 1 << 8

@@ -31,11 +31,12 @@ import numpy as np
 
 from ...._core.arrays.python_numbers import Number
 from ...._core.errors.messages import AsWritten
+from ...._core.python_classes import is_python_class
 from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .array_contents import array_content, kept_results
 from .code_that_reads import OURS, USERS, Code, code_of, whose
-from .kinds_of_objects import ATOMS, Kind, dict_of, is_ours, is_python_class, kind_of
+from .kinds_of_objects import ATOMS, Kind, dict_of, is_ours, kind_of
 from .number_arguments import NeedsPlainNumbers
 from .places import MISSING, Attributes, Cell, Class, OfThread, State, Variable, holder_of
 from .pure_calls import EFFECT, context_of_decimals, describe, verdict

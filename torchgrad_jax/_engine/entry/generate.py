@@ -272,7 +272,7 @@ def _numpy_names(b: Binding, varargs: reg.Param | None) -> list[str]:
     lines = []
     for name, own in NUMPY_NAMES.items():
         p = next((p for p in b.params if p.name == own and p is not varargs), None)
-        if p is not None and name not in ("x", "a", "x1", "x2"):
+        if p is not None and name not in ("x", "a", "x1", "x2"):  # operands seldom come by name: `enter` reads these
             default = "_missing" if p.default is EMPTY else f"_default_{own}"
             left_out = "_unsaid" if own in b.row.numbers.left_out else default
             lines.append(f"        if {name!r} in _kw and {own} is {left_out}: {own} = _kw.pop({name!r})")

@@ -199,6 +199,22 @@ def without_running_statistics(m):
 
 
 @program
+def running_statistics_from_outside_are_updated(m):
+    def loss(x, mean, var):
+        return (m.nn.functional.batch_norm(x, mean, var, training=True) * x).sum()
+
+    x = m.arange(6.0).reshape(3, 2)
+    mean, var = m.zeros(2), m.ones(2)
+    slope = m.func.grad(lambda x: loss(x, mean, var))(x)
+    tangent = m.func.jvp(lambda x: loss(x, mean, var), (x,), (m.ones(3, 2),))
+    _, back = m.func.vjp(lambda x: loss(x, mean, var), x)
+    means, vars_ = m.zeros(4, 2), m.ones(4, 2)
+    scaled = x * m.arange(1.0, 5).reshape(4, 1, 1)
+    slopes = m.func.vmap(m.func.grad(loss))(scaled, means, vars_)
+    return slope, tangent, back(m.ones(())), mean, var, slopes, means, vars_
+
+
+@program
 def running_statistics_refused(m):
     return result_or_error(lambda: m.func.vmap(m.nn.BatchNorm1d(2))(m.ones(2, 3, 2)))
 

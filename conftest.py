@@ -19,8 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent
 SEED = 0
 LONG = ROOT / "tests" / "long.list"
-"""The tests that `make test` leaves to `make conformance`, by their names; `.ci/run` runs one in four of them,
-other ones for other commits."""
+"""The tests that `make test` leaves to `make conformance`, by their names."""
 _SOME = 4
 
 # JAX reads these when it is imported; programs that the tests start inherit them.

@@ -23,6 +23,11 @@ class Programs(list[Any]):
         self.append(fn)
         return fn
 
+    def long(self, fn: Any) -> Any:
+        """As a decorator it adds a program that takes long where no kernel is compiled yet."""
+        self.append(pytest.param(fn, marks=pytest.mark.long))
+        return fn
+
     def test(self) -> Callable[..., None]:
         """The test of all of them, also of those that are declared later."""
 

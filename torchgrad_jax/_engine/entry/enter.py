@@ -11,9 +11,13 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from jax.sharding import Sharding
+from jax.sharding import NamedSharding, Sharding
 
+from ..._core.arrays.placement import MANY
+from ..._core.errors.messages import MESHES
 from ..._ops.registry import OpDef, Out
+from ..memory.strided import placement_of_tensor
+from ..memory.tensor import tensors_in
 from ..overrides.looking import begin, foreign
 from .out import write_out
 from .parser import raise_if_any, torch_complaint
@@ -54,6 +58,8 @@ class Form(ABC):
 
     def complain(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise what torch says of these arguments, if it does."""
+        if MANY:
+            raise_if_any(_of_meshes(self.said, (*args, *kwargs.values())))
         spread = any(isinstance(a, Sharding) for a in (*args, *kwargs.values()))  # torch has no such argument
         if self.where and not spread:
             raise_if_any(torch_complaint(self.where, self.said, args, kwargs))
@@ -61,6 +67,20 @@ class Form(ABC):
     def into(self, target: Any, args: Any, kwargs: Any) -> tuple[Out, Any, Any]:
         """What may be written into the tensor `target`, and the arguments of the call that computes it."""
         return Out.EXACT if self.out is True else Out(self.out), args, kwargs
+
+
+def _of_meshes(name: str, args: Sequence[Any]) -> RuntimeError | None:
+    """A complaint about tensors over the devices of two meshes, of which JAX lists the arguments of its kernel."""
+    found = [placement_of_tensor(t) for t in tensors_in(args)]
+    meshes = [there.mesh for there in found if isinstance(there, NamedSharding)]
+    for other in meshes:
+        if other.device_ids.ravel().tolist() != meshes[0].device_ids.ravel().tolist():
+            return RuntimeError(MESHES.format(name=name, one=_text_of_mesh(meshes[0]), other=_text_of_mesh(other)))
+    return None
+
+
+def _text_of_mesh(mesh: Any) -> str:
+    return f"{mesh.device_ids.shape} over the devices {mesh.device_ids.ravel().tolist()}"
 
 
 def enter(me: Any, args: Any, kwargs: Any = NO_NAMES, more: Any = (), out: Any = None) -> Any:

@@ -528,6 +528,8 @@ def unequal_parts(m, d):
     part.fill_(rank + 1)
     x.add_(1)
     part[0] = 7
+    if rank == 0:
+        x.to_local()[1] = 5  # which waits for no other process
     found += [seen(x), part]
     for size in (1, 2, 3):
         found += [seen(f(size, 2, device_mesh=mesh, placements=rows)) for f in (tensors.zeros, tensors.ones)]

@@ -90,5 +90,5 @@ with tempfile.TemporaryDirectory() as folder:
     trainer.train()
     for row in trainer.state.log_history[:-1]:
         found = {k: v for k, v in row.items() if k in ("loss", "grad_norm", "learning_rate", "eval_loss")}
-        found |= {k: v for k, v in row.items() if k.endswith("_cosine")}
+        found |= {k: v for k, v in row.items() if k.endswith("pearson_cosine")}  # ranks of equal pairs are rounding
         print(row["epoch"], *(f"{k} {v:.5f}" for k, v in found.items()))

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from jax.sharding import NamedSharding, Sharding
+from jax.sharding import Mesh, NamedSharding, Sharding
 
 from ..._core.arrays.placement import MANY
 from ..._core.errors.messages import MESHES
@@ -72,15 +72,19 @@ class Form(ABC):
 def _of_meshes(name: str, args: Sequence[Any]) -> RuntimeError | None:
     """A complaint about tensors over the devices of two meshes, of which JAX lists the arguments of its kernel."""
     found = [placement_of_tensor(t) for t in tensors_in(args)]
-    meshes = [there.mesh for there in found if isinstance(there, NamedSharding)]
+    meshes = [there.mesh for there in found if isinstance(there, NamedSharding) and isinstance(there.mesh, Mesh)]
     for other in meshes:
-        if other.device_ids.ravel().tolist() != meshes[0].device_ids.ravel().tolist():
+        if _devices(other) != _devices(meshes[0]):
             return RuntimeError(MESHES.format(name=name, one=_text_of_mesh(meshes[0]), other=_text_of_mesh(other)))
     return None
 
 
-def _text_of_mesh(mesh: Any) -> str:
-    return f"{mesh.device_ids.shape} over the devices {mesh.device_ids.ravel().tolist()}"
+def _devices(mesh: Mesh) -> list[int]:
+    return [d.id for d in mesh.devices.flat]
+
+
+def _text_of_mesh(mesh: Mesh) -> str:
+    return f"{mesh.devices.shape} over the devices {_devices(mesh)}"
 
 
 def enter(me: Any, args: Any, kwargs: Any = NO_NAMES, more: Any = (), out: Any = None) -> Any:

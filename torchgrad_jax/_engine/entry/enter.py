@@ -15,6 +15,7 @@ from jax.sharding import Mesh, NamedSharding, Sharding
 
 from ..._core.arrays.placement import MANY
 from ..._core.errors.messages import MESHES
+from ..._core.errors.tracebacks import end_at_call
 from ..._ops.registry import OpDef, Out
 from ..memory.strided import placement_of_tensor
 from ..memory.tensor import tensors_in
@@ -53,7 +54,12 @@ class Form(ABC):
         return args, dict(kwargs)
 
     def explain(self, args: Any, kwargs: Any, error: Exception) -> None:
-        """Raise what torch says of the arguments, if it does: an error that is not about them stays what it is."""
+        """Raise what torch says of the arguments, if it does; the traceback of another error ends at the call."""
+        self.complain_instead(args, kwargs, error)
+        end_at_call(error)
+
+    def complain_instead(self, args: Any, kwargs: Any, error: Exception) -> None:
+        """Raise what torch says of the arguments, if the error is about them."""
         self.complain(*self.given(args, kwargs))
 
     def complain(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

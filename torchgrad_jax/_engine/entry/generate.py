@@ -27,7 +27,7 @@ from ..._core.state import (
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.history import edge_of, requires_grad_of
-from ..graph.inplace import apply_inplace, inplace_call, write_known
+from ..graph.inplace import inplace_call, write_known
 from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES
 from ..graph.views import VIEW_MODES, fast_view
 from ..memory.strided import read
@@ -124,9 +124,9 @@ _RUN = """
     return _t
 """
 _WRITE = """
-    if {me}._al is not None{aliased} or (_mode & 1 and ({anyr})) or _many:
-        try: return _apply_inplace(_call, {leaves})
-        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
+    if (_mode & 1 and ({anyr})){aliased} or _many:
+        _u = _known(_call, {leaves}, _mode)
+        return {fallback} if _u is None else _u
     _write = _call.inplace or _inplace_call(_call)
     try: _plan = _write.plans[{keys}]
     except KeyError: _plan = None
@@ -338,6 +338,12 @@ def _unrolled_write(b: Binding, space: dict[str, Any], fallback: str, operator: 
     lines = [f"    if {given}:", *["    " + line for line in _known_lines(b, space, fallback, True)]]
     lines += _call_lines(b, space, fallback)
     leaves = [p.name if p in tensors else "None" for p in b.dynamic]
+    me = tensors[0].name
+    lines += [
+        f"    if {me}.__class__ in _plain and {me}._al is not None:",
+        f"        _u = _known(_call, {_tuple(leaves)}, _mode)",
+        f"        return {fallback} if _u is None else _u",
+    ]
     for i, p in enumerate(tensors):
         number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
         lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback, absent=""))
@@ -424,7 +430,6 @@ def _write_lines(
     """Write to the first tensor."""
     space.update(
         _inplace_call=inplace_call,
-        _apply_inplace=apply_inplace,
         _overlaps=shapes.has_overlap,
         _write_lock=WRITE_LOCK,
         _many=placement.MANY,

@@ -38,7 +38,7 @@ from ..._core.state import (
 )
 from ..._ops.registry import Grad, Layout
 from ..memory.derivative_stops import derivative_stop_bit, stopped
-from ..memory.strided import conjugate_lazily, conjugations, read
+from ..memory.strided import conjugate_lazily, conjugations, read, read_stored
 from ..memory.tensor import (
     CREATED_DEFAULT,
     CREATED_NO_GRAD,
@@ -349,7 +349,7 @@ def plain_leaves(leaves: Sequence[Any], mode: int) -> tuple[tuple[Any, ...], lis
     In inference mode tensors of that mode are as plain as others.
     """
     keys: list[Any] = []
-    inference = mode & INFERENCE
+    inference, look = mode & INFERENCE, read if mode > GRAD else read_stored
     xs, mask, bit = [], 0, 1
     for v in leaves:
         kind = v.__class__
@@ -362,7 +362,7 @@ def plain_leaves(leaves: Sequence[Any], mode: int) -> tuple[tuple[Any, ...], lis
                 if v._rg:
                     mask |= bit
             else:
-                xs.append(read(v))
+                xs.append(look(v))
                 if v._rg:
                     mask |= bit
                 elif mode & GRAD and requires_grad_of(v):  # no gradient can go along its edge

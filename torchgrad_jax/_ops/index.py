@@ -15,6 +15,7 @@ from .._core.arrays.kernels import refuse
 from .._core.errors import warn
 from .._core.errors.checks import fail_if, first_outside, outside
 from .._core.host import forms
+from .compare import masked_fill
 from .helpers import is_bool, is_complex, stays_complex
 from .inner import inner_op
 from .places import (
@@ -133,19 +134,18 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
 
 
 @inner_op(
-    name="_index_put_number",
+    name="_index_put_mask",
     node="IndexPutBackward0",
     layout=Layout.PRESERVE,
-    check=_check_advanced,
-    inplace=InPlace(apart=Apart.WHOLLY),
+    inplace=InPlace(apart=Apart.NO),
     keeps={"input": ("indices",)},
     refused=stays_complex,
 )
-def _index_put_number(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
-    """One number written by a mask. torch fills with it, which casts the number."""
-    if is_complex(values) and not is_complex(input):
-        values = jnp.real(values)
-    return index_put(input, indices, values.astype(input.dtype), accumulate)
+def index_put_mask(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
+    """One value written where a mask is true, the only index that is not None. torch fills with it, which casts it."""
+    at, mask = next((k, i) for k, i in enumerate(indices) if i is not None)
+    wide = lax.broadcast_in_dim(mask, input.shape, range(at, at + mask.ndim))
+    return masked_fill(input, wide, values.reshape(()))
 
 
 # --- whole slices along one dimension ---
@@ -202,7 +202,6 @@ _IN_ROWS, _ANYWHERE = check_dim(RuntimeError), check_dim(IndexError, OUT_OF_RANG
 
 def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> None:
     """torch adds whole slices of a matrix if the indices are of int64, and single elements otherwise."""
-    _check_slices("index_add_()", input, dim, index, source)
     if input.size or input.ndim < 2:
         whole = input.ndim > 1 and alpha == 1 and index.dtype == np.int64
         (_IN_ROWS if whole else _ANYWHERE)(input, dim, index)

@@ -28,6 +28,7 @@ from ..._ops import registry as reg
 from ..graph import record
 from ..graph.history import edge_of, requires_grad_of
 from ..graph.inplace import inplace_call, write_known
+from ..graph.node import accumulator
 from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES
 from ..graph.views import VIEW_MODES, fast_view
 from ..memory.strided import read
@@ -144,7 +145,8 @@ _WRITE = """
 """
 _EDGE = """
         if _r{i}:
-            _e{i} = ({p}._fn, {p}._onr) if {p}._al is None and {p}._fn is not None else _edge_of({p})
+            if {p}._al is not None: _e{i} = _edge_of({p})
+            else: _e{i} = ({p}._fn, {p}._onr) if {p}._fn is not None else (_accumulator({p}), 0)
         else:
             _e{i} = None"""
 
@@ -235,7 +237,7 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     b, row, varargs = form.binding, form.binding.row, form.spread
     space: dict[str, Any] = {
         "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_Extras": Extras, "_plain": PLAIN,
-        "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of, "_edge_of": edge_of,
+        "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of, "_edge_of": edge_of, "_accumulator": accumulator,
         "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw, "_several": record.several,
         "_taped": record.apply_taped, "_size_argument": size_argument, "_new_plan": record.new_plan,
         "_gradient_of": record.gradient_of, "_check": record.check_values, "_record": record.record,

@@ -420,9 +420,10 @@ def several(plan: Plan, arrays: Sequence[Any], mask: int, leaves: Sequence[Any],
 
 def plain_node(gp: GradPlan, leaves: Sequence[Any], stores: Sequence[Any]) -> Node:
     """A node for plain tensors with nobody watching; `stores` are the storages of the results that it saves."""
-    mask = gp.mask
-    edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
-    return new_node(gp, edges, *gp.save(*leaves, *stores))
+    mask, edges = gp.mask, []
+    for i in gp.edge_leaves:
+        edges.append(edge_of(leaves[i]) if mask >> i & 1 else None)
+    return new_node(gp, tuple(edges), *gp.save(*leaves, *stores))
 
 
 def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:

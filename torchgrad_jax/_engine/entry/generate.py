@@ -34,6 +34,7 @@ from ..graph.views import VIEW_MODES, fast_view
 from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor
 from ..surface import PREFIXED
+from . import compared
 from .arguments import EMPTY, MISSING, NUMPY_NAMES, size_argument
 from .binding import Binding, as_key
 from .enter import NO_NAMES, enter
@@ -89,7 +90,7 @@ _RUN = """
     except KeyError: _plan = None
     if _plan is None:{alone}
         try: _plan = _new_plan(_call, {keys}, {leaves})
-        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise{check}
+        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise{compared}{check}
     _a = {fwd}
     if not _plan.single:
         return _several(_plan, _a, {mask} if _mode & 1 else 0, {leaves}, _mode)
@@ -128,7 +129,7 @@ _WRITE = """
     if (_mode & 1 and ({anyr})){aliased} or _many:
         _u = _known(_call, {leaves}, _mode)
         return {fallback} if _u is None else _u
-    _write = _call.inplace or _inplace_call(_call)
+    _write = _call.inplace or _inplace_call(_call){compared}
     try: _plan = _write.plans[{keys}]
     except KeyError: _plan = None
     if _plan is None:
@@ -241,7 +242,8 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
         "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw, "_several": record.several,
         "_taped": record.apply_taped, "_size_argument": size_argument, "_new_plan": record.new_plan,
         "_gradient_of": record.gradient_of, "_check": record.check_values, "_record": record.record,
-        "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key,
+        "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key, "_compare": compared.compare,
+        "_compare_view": compared.compare_view,
     }  # fmt: skip
     with_out = row.out and not form.inplace and not form.operator and not row.view
     more = varargs is None and not form.operator
@@ -292,8 +294,20 @@ def _known_view(b: Binding, space: dict[str, Any]) -> list[str]:
         f"or (_mode & {INFERENCE} and {first}._x.inference and {first}._x.inner is None)):",
         f"        try: _known = _views[{_tuple([f'{first}._m', *rest])}]",
         "        except (KeyError, TypeError): pass",
-        f"        else: return _fast_view(_known, {first}, _mode)",
+        "        else:",
+        *([f"            _compare_view(_me, {_arguments(b)}, _known)"] if compared.CHECKING else []),
+        f"            return _fast_view(_known, {first}, _mode)",
     ]
+
+
+def _arguments(b: Binding) -> str:
+    return _tuple([p.name for p in b.params])
+
+
+def _compared(b: Binding, leaves: str, *more: str, call: str = "_call", indent: int = 4) -> list[str]:
+    """A line that compares what was found out of the arguments with the general reading, where that is asked for."""
+    given = ", ".join(["_me", _arguments(b), call, leaves, *more])
+    return [f"{' ' * indent}_compare({given})"] if compared.CHECKING else []
 
 
 def _unrolled(b: Binding, space: dict[str, Any], fallback: str, operator: bool) -> list[str]:
@@ -343,6 +357,7 @@ def _unrolled_write(b: Binding, space: dict[str, Any], fallback: str, operator: 
     me = tensors[0].name
     lines += [
         f"    if {me}.__class__ in _plain and {me}._al is not None:",
+        *_compared(b, _tuple(leaves), indent=8),
         f"        _u = _known(_call, {_tuple(leaves)}, _mode)",
         f"        return {fallback} if _u is None else _u",
     ]
@@ -398,6 +413,7 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
         f"    except KeyError: return {fallback}",
         f"    except TypeError: _found = _raw_call(({statics}), ({counts}))",
         f"    if _found is not None and not _mode & {~PLAIN_MODES}:",
+        *_compared(b, f"({leaves})", call="_found", indent=8),
         f"        _u = _known(_found, ({leaves}), _mode)",
         "        if _u is not None: return _u",
         f"    return {fallback}",
@@ -446,7 +462,7 @@ def _write_lines(
         fallback=fallback,
         aliased=aliased,
         leaves=_tuple(leaves),
-        args=_tuple([p.name for p in b.params]),
+        compared="\n".join(["", *_compared(b, _tuple(leaves), _numbered(b, tensors, "k"))]),
     )
 
 
@@ -462,8 +478,10 @@ def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
     if b.row.check is not None:
         check = f"\n    _check(_call, {_tuple(leaves)}, {_tuple([f'_x{i}' for i in every])})"
     mask = " + ".join(f"({1 << i} if _r{i} else 0)" for i in tensors)
+    keys = _tuple([f"_k{i}" for i in every])
     return _RUN.format(
-        keys=_tuple([f"_k{i}" for i in every]),
+        keys=keys,
+        compared="\n".join(["", *_compared(b, _tuple(leaves), keys, f"{mask} if _mode & 1 else -1")]),
         fwd=_forward(b, required),
         leaves=_tuple(leaves),
         anyr=" or ".join(f"_r{i}" for i in tensors),

@@ -14,7 +14,18 @@ import numpy as np
 from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
-from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, MODES, OBSERVED, WRITE_LOCK
+from ..._core.state import (
+    DUAL,
+    FAKE,
+    FUNCTION_MODE,
+    GRAD,
+    INFERENCE,
+    MODES,
+    OBSERVED,
+    PACKING,
+    SAYS_GRAD,
+    WRITE_LOCK,
+)
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from ..memory import owned
 from ..memory.derivative_stops import under_jax
@@ -169,9 +180,12 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     return out
 
 
+_WRITE_MODES = GRAD | FUNCTION_MODE | INFERENCE | SAYS_GRAD | PACKING
+
+
 def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
     """`apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    if mode & ~(GRAD | FUNCTION_MODE) or MODES.transforms:
+    if mode & ~_WRITE_MODES or (mode & INFERENCE and mode & GRAD) or MODES.transforms:
         return None
     me, writing = leaves[0], call.inplace or inplace_call(call)
     if not writing.simple or me.__class__ not in PLAIN or me._m.overlaps or is_mirrored(me):
@@ -240,7 +254,7 @@ def _gradient_of_write(call: Call, plan: Plan, mask: int, leaves: Sequence[Any])
 
 
 def _node_of_write(gp: GradPlan, kept: Sequence[Any], mode: int) -> Node:
-    return begin_node(gp, kept, mode) if gp.saved_out else plain_node(gp, kept, ())
+    return begin_node(gp, kept, mode) if gp.saved_out or mode & PACKING else plain_node(gp, kept, ())
 
 
 def _attach_write(me: Tensor, node: Node, mode: int) -> None:

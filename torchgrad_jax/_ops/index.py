@@ -15,7 +15,6 @@ from .._core.arrays.kernels import refuse
 from .._core.errors import warn
 from .._core.errors.checks import fail_if, first_outside, outside
 from .._core.host import forms
-from .compare import masked_fill
 from .helpers import is_bool, is_complex, stays_complex
 from .inner import inner_op
 from .places import (
@@ -145,7 +144,10 @@ def index_put_mask(input: Array, indices: OptArrays, values: Array, accumulate: 
     """One value written where a mask is true, the only index that is not None. torch fills with it, which casts it."""
     at, mask = next((k, i) for k, i in enumerate(indices) if i is not None)
     wide = lax.broadcast_in_dim(mask, input.shape, range(at, at + mask.ndim))
-    return masked_fill(input, wide, values.reshape(()))
+    if is_complex(values) and not is_complex(input):
+        values = jnp.real(values)  # the imaginary part is 0, or was refused
+    value = values.reshape(()).astype(input.dtype)
+    return lax.select(wide, lax.broadcast(value, input.shape), input)
 
 
 # --- whole slices along one dimension ---

@@ -1,8 +1,9 @@
-"""With ``TORCHGRAD_JAX_CHECK_CALLS=1`` in the environment each call that takes a short way is read in general form, too.
+"""``TORCHGRAD_JAX_CHECK_CALLS=1``: each call that takes a short way is read in general form, too.
 
-``x.gather(1, i)`` is then looked up by its arguments as they came, and beside that every argument is read by its kind, as
-if the call had never been met. Both have to find the same call of the row with the same leaves, the same key of its plan,
-and the same tensors that require gradients; a function that is made of others has to take the arguments as they are.
+``x.gather(1, i)`` is then looked up by its arguments as they came, and beside that every argument is read by its kind,
+as if the call had never been met. Both have to find the same call of the row with the same leaves, the same key of its
+plan, and the same tensors that require gradients; a function that is made of others has to take the arguments as they
+are.
 """
 
 from __future__ import annotations
@@ -25,18 +26,19 @@ def compare(me: Any, args: Sequence[Any], call: Call, leaves: Sequence[Any], key
     `mask` says which leaves require gradients, if the call is recorded.
     """
     general, others = _general(me, args)
-    found = [_is_same_call(call, general), _are_same(leaves, others)]
+    same = {"call": _is_same_call(call, general), "leaves": _are_same(leaves, others)}
     if keys is not None and MODES.run.at_once:
         plan_keys, _, requires = MODES.run.keys_of(leaves)
-        found += [keys == plan_keys, mask in (-1, requires)]
-    _complain(me, args, found)
+        same |= {"key of the plan": keys == plan_keys, "recorded leaves": mask in (-1, requires)}
+    _complain(me.__name__, args, same)
 
 
 def compare_view(me: Any, args: Sequence[Any], known: tuple[Any, ...]) -> None:
     """The same for a view that was made before: it has to lie where a new one would."""
     general, others = _general(me, args)
-    again = known_view(general, others[0]._m, others)
-    _complain(me, args, [again is not None and _is_same_call(known[2], again[2]), _are_same(known, again, 2)])
+    again = known_view(general, others[0]._m, others) or ()
+    same = {"call": bool(again) and _is_same_call(known[2], again[2]), "geometry": _are_same(known, again, besides=2)}
+    _complain(me.__name__, args, same)
 
 
 def compare_composite(form: Any) -> Callable[..., Any]:
@@ -44,7 +46,8 @@ def compare_composite(form: Any) -> Callable[..., Any]:
 
     def looked_at(*args: Any, **kwargs: Any) -> Any:
         again, names, out = form.named(args, dict(kwargs), (), None)
-        _complain(form, args, [_are_same(args, again), _are_same((*kwargs.values(),), (*names.values(),)), out is None])
+        same = kwargs.keys() == names.keys() and all(v is names[k] for k, v in kwargs.items())
+        _complain(form.said, args, {"arguments": _are_same(args, again), "names": same, "out": out is None})
         form.look(args, kwargs)
         return form.fn(*args, **kwargs)
 
@@ -75,7 +78,7 @@ def _is_same(a: Any, b: Any) -> bool:
     return _are_same(a, b) if isinstance(a, list | tuple) else bool(a == b or (a != a and b != b))
 
 
-def _complain(me: Any, args: Sequence[Any], found: Sequence[bool]) -> None:
-    if not all(found):
-        name = getattr(me, "__name__", None) or me.said
-        raise AssertionError(f"{name}{tuple(args)}: the short way and the general reading differ, in {found}")
+def _complain(name: str, args: Sequence[Any], same: dict[str, bool]) -> None:
+    if not all(same.values()):
+        what = ", ".join(k for k, v in same.items() if not v)
+        raise AssertionError(f"{name}: the short way and the general reading differ in {what}. Given was {args}")

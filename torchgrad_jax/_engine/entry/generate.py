@@ -238,12 +238,12 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     b, row, varargs = form.binding, form.binding.row, form.spread
     space: dict[str, Any] = {
         "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_Extras": Extras, "_plain": PLAIN,
-        "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of, "_edge_of": edge_of, "_accumulator": accumulator,
+        "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of, "_edge_of": edge_of,
         "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw, "_several": record.several,
         "_taped": record.apply_taped, "_size_argument": size_argument, "_new_plan": record.new_plan,
         "_gradient_of": record.gradient_of, "_check": record.check_values, "_record": record.record,
         "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key, "_compare": compared.compare,
-        "_compare_view": compared.compare_view,
+        "_compare_view": compared.compare_view, "_accumulator": accumulator,
     }  # fmt: skip
     with_out = row.out and not form.inplace and not form.operator and not row.view
     more = varargs is None and not form.operator
@@ -446,12 +446,7 @@ def _write_lines(
     b: Binding, space: dict[str, Any], tensors: Sequence[reg.Param], leaves: Sequence[str], fallback: str
 ) -> str:
     """Write to the first tensor."""
-    space.update(
-        _inplace_call=inplace_call,
-        _overlaps=shapes.has_overlap,
-        _write_lock=WRITE_LOCK,
-        _many=placement.MANY,
-    )
+    space.update(_inplace_call=inplace_call, _overlaps=shapes.has_overlap, _write_lock=WRITE_LOCK, _many=placement.MANY)
     others = [(i, p.name) for i, p in enumerate(tensors) if i]
     aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
     return _WRITE.format(

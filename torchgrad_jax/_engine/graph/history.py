@@ -150,10 +150,7 @@ def outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
 
 def _reaches_out(src: Meta, m: Meta, relative: int) -> bool:
     """Whether a window has elements that lie before or behind those of its source."""
-    if not m.numel:
-        return False
-    span = src.extent
-    return relative < 0 or relative + m.extent > span
+    return m.numel > 0 and (relative < 0 or relative + m.extent > src.extent)
 
 
 def window_plan(src: Meta, m: Meta, relative: int, name: str, conj: bool = False, neg: bool = False) -> Any:
@@ -266,10 +263,14 @@ def rebase_history(t: Tensor, node: Node) -> None:
         t._fn, t._onr, t._rg = node, 0, True
         move_hooks(t)
         return
-    base = al.base
-    relative = _relative(base, t)
-    lost = t._m.dtype is base._m.dtype and _reaches_out(base._m, t._m, relative)
-    key = (node.gp, base._m, t._m, *_mirrored(base, t), relative if lost else None)
+    base, m = al.base, t._m
+    whole = base._m
+    if plain := base._al is None and m.dtype is whole.dtype:
+        relative, conj, neg = al.offset, al.conj, al.neg
+    else:
+        relative, (conj, neg) = _relative(base, t), _mirrored(base, t)
+    lost = relative if m.dtype is whole.dtype and _reaches_out(whole, m, relative) else None
+    key = (node.gp, whole, m, conj, neg, lost)
     gp = _COPY_SLICES.young.get(key) or copy_slices_plan(*key)
     rest = node.edges[gp.has_self_edge :]
     # While a write is not freed, it has its own node, and with it the one that the part had before.
@@ -281,14 +282,14 @@ def rebase_history(t: Tensor, node: Node) -> None:
     move_hooks(base)
     if base._al is not None:
         base._al.seen = base._vc.version
-    if lost or al.chain or gp.view.dtype is not gp.base.dtype:
-        _regenerate(t)
-    else:
+    if plain and lost is None and not al.chain:
         part = gp.part
         kept = (relative,) if part.saved_in else ()
         t._fn, t._onr, t._rg = new_node(part, ((outer, 0),), kept, (0,) * len(kept)), 0, True
         al.seen = t._vc.version
         move_hooks(t)
+    else:
+        _regenerate(t)
     if node.gp.saved_out and t._fn is not None:
         _NODES_OF_WRITTEN_PARTS[outer] = weakref.ref(t._fn)
 
@@ -438,7 +439,7 @@ class CopySlicesPlan:
 
     @functools.cached_property
     def part(self) -> Any:
-        """The gradient plan of the view, where it has the base's dtype and lies in it: that of its node after a write."""
+        """The plan of the view's node after a write, where the view has the base's dtype and lies in it."""
         return _window_gradient(self.base, self.view, 0, self.conj, self.neg, "AsStridedBackward0")
 
     @functools.cached_property

@@ -425,10 +425,8 @@ def plain_node(gp: GradPlan, leaves: Sequence[Any], stores: Sequence[Any]) -> No
 
 def _edges(gp: GradPlan, leaves: Sequence[Any]) -> tuple[Any, ...]:
     """Where the gradients of a call's leaves go."""
-    mask, edges = gp.mask, []
-    for i in gp.edge_leaves:
-        edges.append(edge_of(leaves[i]) if mask >> i & 1 else None)
-    return tuple(edges)
+    mask = gp.mask
+    return tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
 
 
 def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:

@@ -401,6 +401,7 @@ _READERS = _seldom_read.cache.young  # type: ignore[attr-defined] - as `Pool.mem
 
 class _Called(NamedTuple):
     call: Any
+    host: Any = None
 
 
 @KERNELS.memo(0.125)
@@ -504,7 +505,11 @@ def read_stored(t: Tensor) -> Any:
             al.array, al.stamp = array, stamp
             return array
     key = (st.meta, t._m, al.conj, al.neg)
-    array = (_READERS.get(key) or _seldom_read(*key)).call(st.array, al.offset)
+    kernel, held = _READERS.get(key) or _seldom_read(*key), st.array
+    if held.__class__ is np.ndarray and kernel.host is not None:
+        array = kernel.host(held, al.offset)
+    else:
+        array = kernel.call(held, al.offset)
     if MANY and (there := _placement_of_view(t)) is not None:
         array = place(array, uneven.even(there, t._m.shape))
     # A tracer must not be met again outside of its trace.
@@ -548,6 +553,8 @@ def _written(t: Tensor, held: Any, array: Any) -> Any:
     key = (store, m, al.conj, al.neg)
     kernel = _WRITERS.get(key) or _writer(*key)
     if MODES.run.at_once or m.device.type == "meta":
+        if held.__class__ is np.ndarray and array.__class__ is np.ndarray and kernel.host is not None:
+            return kernel.host(held, al.offset, array)
         return kernel.call(held, al.offset, array)
     return replaced(held, store, m, al.offset, al.conj, al.neg, array)
 

@@ -353,24 +353,22 @@ def add(x: Any, y: Any) -> Any:
 
 
 class OnHost:
-    """A compiled function of a storage's array, an offset and perhaps another array, with NumPy in its place for small arrays.
+    """A compiled function of a storage's array, an offset and perhaps another array; NumPy's for small arrays.
 
     Args:
         compiled: the function.
         host: the same for NumPy arrays.
     """
 
-    __slots__ = ("_host", "compiled")
+    __slots__ = ("compiled", "host")
 
     def __init__(self, compiled: Callable[..., Any], host: Callable[..., Any]) -> None:
-        self.compiled, self._host = compiled, host
+        self.compiled, self.host = compiled, host
 
     def call(self, array: Any, offset: int, *value: Any) -> Any:
         """What the function gives: of one more array, if that is what it takes."""
-        if array.__class__ is np.ndarray and (not value or value[0].__class__ is np.ndarray):
-            return self._host(array, offset, *value)
         if is_here(array) and all(map(is_here, value)):
-            return self._host(np.asarray(array), offset, *map(np.asarray, value))
+            return self.host(np.asarray(array), offset, *map(np.asarray, value))
         return self.compiled(array, offset, *value)
 
 

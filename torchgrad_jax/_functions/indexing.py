@@ -348,7 +348,7 @@ def _set(self: Tensor, index: Any, value: Any) -> None:
     if not indices:
         copy_to(out, value)
         return
-    index_put_(out, indices, _trim(value), fills=not _is_one_flag(index))
+    index_put_(out, indices, _trim(value), fills=value._m.numel == 1 and not _is_one_flag(index))
 
 
 def _is_half(dtype: dtypes.dtype) -> bool:
@@ -490,10 +490,12 @@ def fits_as_mask(given: Sequence[Any], out: Tensor) -> bool:
 
 def _put_where_traced(out: Tensor, given: Sequence[Any], values: Tensor) -> bool:
     """Write by a mask whose values are being traced, if what is written does not depend on how many are true."""
-    at = next((k for k, t in enumerate(given) if t is not None), len(given))
-    if at != len(given) - 1 or given[at]._m.dtype is not dtypes.bool_ or not is_traced(given[at]):
+    mask, m = given[-1] if given else None, out._m
+    if mask is None or mask._m.dtype is not dtypes.bool_ or not is_traced(mask):
         return False
-    mask, m = given[at], out._m
+    at = len(given) - 1
+    if any(t is not None for t in given[:at]):
+        return False
     chosen, after = mask._m.ndim, m.ndim - at - mask._m.ndim
     if not chosen or mask._m.shape != m.shape[at : at + chosen]:
         return False

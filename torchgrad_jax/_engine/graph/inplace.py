@@ -183,7 +183,8 @@ def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
         if v.__class__ in PLAIN and v._st is me._st:  # the two may overlap
             return None
     with WRITE_LOCK:
-        if writing.apart is Apart.WHOLLY and owned.may_be(me) and _put(call, writing, leaves, mode) is not None:
+        alone = writing.apart is Apart.WHOLLY and not mode & PACKING and owned.may_be(me)  # a hook may read the memory
+        if alone and _put(call, writing, leaves, mode) is not None:
             return me
         plain = plain_leaves(leaves, mode)
         if plain is None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias
 
 import jax
@@ -25,7 +25,7 @@ from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
 
 _DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16, "tpu": dtypes.bfloat16}
 _KNOWN = (dtypes.bfloat16, dtypes.float16)
-_ORDER = (dtypes.float64, dtypes.float32, dtypes.bfloat16, dtypes.float16)
+_FLOATS = (*_KNOWN, dtypes.float32, dtypes.float64)
 
 
 class _State(threading.local):
@@ -112,10 +112,10 @@ def _cast_arguments(name: str, args: Any, kwargs: Any) -> tuple[Any, Any] | None
     """The arguments of a function as it gets them; None where autocast is on for what it calls, too."""
     if name not in STATE.listed:
         return None
-    enabled, kind, found = STATE.enabled, None, set[Any]()
+    enabled, kind, found = STATE.enabled, None, dict[Any, None]()
     for t in _tensors(args, kwargs):
         m = t._m
-        found.add(m.dtype)
+        found[m.dtype] = None
         if kind is None and enabled.get(m.device.type):
             kind = m.device.type
     if kind is None:
@@ -128,7 +128,7 @@ def _cast_arguments(name: str, args: Any, kwargs: Any) -> tuple[Any, Any] | None
     to = _target(name, kind, found, args, kwargs)
     if to is None:
         return None
-    if found == {to}:
+    if len(found) == 1 and to in found:
         return args, kwargs
     return _cast_all(args, kind, to), _cast_all(kwargs, kind, to) if kwargs else kwargs
 
@@ -146,24 +146,34 @@ def _tensors(args: Any, kwargs: Any) -> list[Tensor]:
 _ONLY_TENSORS = {Tensor}
 
 
-def _target(name: str, kind: str, found: set[Any], args: Any, kwargs: Any) -> Any:
+def _target(name: str, kind: str, found: Iterable[Any], args: Any, kwargs: Any) -> Any:
     """The dtype that arguments are cast to; with None what the function calls is cast as if a user called it."""
     if name in LOWER[kind]:
         return STATE.dtype[kind]
     if name in FLOAT32[kind]:
         return None if kwargs.get("dtype") is not None else dtypes.float32
     if name in AS_STATES[kind]:
-        states = [t._m.dtype for t in tensors_in((args[1:], kwargs)) if t._m.dtype in _ORDER]
+        states = [t._m.dtype for t in tensors_in((args[1:], kwargs)) if t._m.dtype in _FLOATS]
         return None if not states else STATE.dtype[kind] if states[0] is STATE.dtype[kind] else dtypes.float32
     if name == "pad":
         return dtypes.float32 if kind == "cpu" and pads_in_float32(*args, **kwargs) else None
     if name in WIDEST[kind]:
-        both = dtypes.float16 in found and dtypes.bfloat16 in found
-        return dtypes.float32 if both else next((dtype for dtype in _ORDER if dtype in found), None)
+        return _widest(STATE.dtype[kind], found)
     return None
 
 
-_CAST = frozenset((dtypes.float16, dtypes.bfloat16, dtypes.float32))
+def _widest(lower: Any, found: Iterable[Any]) -> Any:
+    """float32 if one of these dtypes is that, and else the lower precision."""
+    widest = lower
+    for dtype in found:
+        if dtype is dtypes.float32:
+            widest = dtype
+        elif dtype in _KNOWN and dtype is not widest and widest is lower:
+            raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
+    return widest
+
+
+_CAST = frozenset((*_KNOWN, dtypes.float32))
 """Of what dtypes tensors are that are cast."""
 
 

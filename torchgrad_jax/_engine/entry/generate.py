@@ -127,14 +127,16 @@ _RUN = """
 """
 _WRITE = """
     if (_mode & 1 and ({anyr})){aliased} or _many:
-        _u = _known(_call, {leaves}, _mode)
+        try: _u = _known(_call, {leaves}, _mode)
+        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
         return {fallback} if _u is None else _u
     _write = _call.inplace or _inplace_call(_call){compared}
     try: _plan = _write.plans[{keys}]
     except KeyError: _plan = None
     if _plan is None:
         if _overlaps({me}._m.shape, {me}._m.strides): return {fallback}
-        _plan = _write.plan({keys})
+        try: _plan = _write.plan({keys})
+        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
     with _write_lock:
         _s = {me}._st
         if _s.array is _x0:
@@ -248,7 +250,7 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     with_out = row.out and not form.inplace and not form.operator and not row.view
     more = varargs is None and not form.operator
     lines = [f"def {name}({_signature(b, space, with_out, varargs, more)}):"]
-    args = _tuple([p.name for p in b.params])
+    args = _arguments(b)
     if varargs is not None:
         lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
     lines += _numpy_names(b, varargs)
@@ -358,7 +360,8 @@ def _unrolled_write(b: Binding, space: dict[str, Any], fallback: str, operator: 
     lines += [
         f"    if {me}.__class__ in _plain and {me}._al is not None:",
         *_compared(b, _tuple(leaves), indent=8),
-        f"        _u = _known(_call, {_tuple(leaves)}, _mode)",
+        f"        try: _u = _known(_call, {_tuple(leaves)}, _mode)",
+        f"        except Exception as _error: _me.form.explain({_arguments(b)}, _no_names, _error); raise",
         f"        return {fallback} if _u is None else _u",
     ]
     for i, p in enumerate(tensors):
@@ -457,6 +460,7 @@ def _write_lines(
         fallback=fallback,
         aliased=aliased,
         leaves=_tuple(leaves),
+        args=_arguments(b),
         compared="\n".join(["", *_compared(b, _tuple(leaves), _numbered(b, tensors, "k"))]),
     )
 
@@ -487,7 +491,7 @@ def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
         alone=alone,
         check=check,
         packing=PACKING,
-        args=_tuple([p.name for p in b.params]),
+        args=_arguments(b),
     )
 
 

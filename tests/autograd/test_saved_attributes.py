@@ -153,6 +153,20 @@ def parts_that_were_written_show_nothing(m):
     return [n for n in dir(y.grad_fn) if "saved" in n]
 
 
+@program
+def values_written_by_a_mask(m):
+    mask, value = m.tensor([[True, False], [False, True]]), leaf(m, 5)
+    x = leaf(m, 1, 2, 3, 4).view(2, 2) * 1
+    x[mask] = 0
+    by_row = leaf(m, 1, 2, 3, 4).view(2, 2) * 1
+    by_row[:, mask[0]] = value
+    first = leaf(m, 1, 2, 3, 4).view(2, 2) * 1
+    first.index_put_((mask[1],), first[:1, :1])
+    out = shown(x, by_row, first, leaf(m, 1, 2).index_put((mask[0],), value.view(())))
+    by_row.sum().backward()
+    return out, x, by_row, first, value.grad
+
+
 @pytest.mark.parametrize("name", ["start", "step", "dim", "self_sym_sizes"])
 def test_slices_show_where_they_begin(name):
     """The place that a slice was resolved to; torch keeps what was written, and the end of it too."""

@@ -235,20 +235,28 @@ def device_of(fn: str, value: Any) -> devices.device:
 
 
 def options(
-    fn: str, dtype: Any, layout_: Any, device: Any, pin_memory: Any, requires_grad: Any
+    fn: str,
+    dtype: Any,
+    layout_: Any,
+    device: Any,
+    pin_memory: Any,
+    requires_grad: Any,
+    otherwise: devices.device | None = None,
 ) -> tuple[Any, devices.device]:
-    """The dtype (None where none is given) and device that a call asks for; checks the rest."""
+    """The dtype (None where none is given) and device that a call asks for, `otherwise` if none; checks the rest."""
     if layout_ is not None and layout_ is not strided_layout:
         check_layout(fn, layout_)
     if pin_memory is not False and pin_memory is not None:
         check_pinned(fn, pin_memory)
-        if pin_memory and device is None:  # pinned memory belongs to the host
+        if pin_memory and device is None and otherwise is None:  # pinned memory belongs to the host
             device = "cpu"
     if requires_grad.__class__ is not bool:
         raise wrong(fn, "requires_grad", "bool", requires_grad)
     if dtype is not None and dtype.__class__ is not dtypes.dtype:
         dtype = dtype_of(fn, dtype)
-    return dtype, devices.default_device() if device is None else device_of(fn, device)
+    if device is None:
+        return dtype, otherwise or devices.default_device()
+    return dtype, device_of(fn, device)
 
 
 def check_layout(fn: str, value: Any) -> None:

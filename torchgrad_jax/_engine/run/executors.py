@@ -352,29 +352,24 @@ def add(x: Any, y: Any) -> Any:
     return _add(x, y)
 
 
-_HOST = {np.ndarray}
-
-
 class OnHost:
-    """A compiled function of a storage's array, an offset and more, with NumPy in its place for small arrays.
+    """A compiled function of a storage's array, an offset and perhaps another array; NumPy's for small arrays.
 
     Args:
         compiled: the function.
         host: the same for NumPy arrays.
     """
 
-    __slots__ = ("_host", "compiled")
+    __slots__ = ("compiled", "host")
 
     def __init__(self, compiled: Callable[..., Any], host: Callable[..., Any]) -> None:
-        self.compiled, self._host = compiled, host
+        self.compiled, self.host = compiled, host
 
-    def call(self, array: Any, offset: int, *more: Any) -> Any:
-        """What the function gives."""
-        if array.__class__ is np.ndarray and (not more or {*map(type, more)} == _HOST):
-            return self._host(array, offset, *more)
-        if is_here(array) and all(map(is_here, more)):
-            return self._host(np.asarray(array), offset, *map(np.asarray, more))
-        return self.compiled(array, offset, *more)
+    def call(self, array: Any, offset: int, *value: Any) -> Any:
+        """What the function gives: of one more array, if that is what it takes."""
+        if is_here(array) and all(map(is_here, value)):
+            return self.host(np.asarray(array), offset, *map(np.asarray, value))
+        return self.compiled(array, offset, *value)
 
 
 def is_small(x: Any) -> bool:
@@ -412,10 +407,10 @@ def _fits(store: Meta, m: Meta) -> bool:
 
 def reading(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
     """The view `m` of an array at an offset; a few elements of many are copied, since a view would keep all of them."""
-    order = _order(store)
+    order, window = _order(store), windows(m)
 
     def read(array: np.ndarray, offset: int) -> np.ndarray:
-        x = window(array if order is None else array.transpose(order), m, offset)
+        x = window(array if order is None else array.transpose(order), offset)
         x = x.copy() if array.size > choice.LARGEST else x
         x = x.conj() if conj else x
         return -x if neg else x
@@ -425,12 +420,12 @@ def reading(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray
 
 def writing(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int, np.ndarray], np.ndarray]:
     """An array whose view `m` at an offset is replaced."""
-    order = _order(store)
+    order, window = _order(store), windows(m)
 
     def write(array: np.ndarray, offset: int, value: np.ndarray) -> np.ndarray:
-        out = np.array(array if order is None else array.transpose(order), order="C")
+        out = (array if order is None else array.transpose(order)).copy()
         value = value.conj() if conj else value
-        window(out, m, offset)[...] = -value if neg else value
+        window(out, offset)[...] = -value if neg else value
         return out if order is None else np.ascontiguousarray(out.transpose(np.argsort(order)))
 
     return write
@@ -443,7 +438,17 @@ def _order(store: Meta) -> tuple[int, ...] | None:
 
 def window(array: np.ndarray, m: Meta, offset: int) -> np.ndarray:
     """The view `m` at an offset of an array that is in the order of memory, or would be."""
-    if not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)
-    size = m.dtype.itemsize
-    return np.ndarray(m.shape, array.dtype, array, offset * size, [s * size for s in m.strides])
+    return windows(m)(array, offset)
+
+
+def windows(m: Meta) -> Callable[[np.ndarray, int], np.ndarray]:
+    """`window` for one `m`."""
+    make, shape, size = np.ndarray, m.shape, m.dtype.itemsize
+    strides = tuple([s * size for s in m.strides])
+
+    def window(array: np.ndarray, offset: int) -> np.ndarray:
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        return make(shape, array.dtype, array, offset * size, strides)
+
+    return window

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from jax.sharding import Sharding
 from .._core import events
 from .._core.arrays import devices, dtypes
 from .._core.arrays.formats import memory_format
+from .._core.arrays.shapes import check_bytes
 from .._core.errors.messages import UnsupportedLayoutError
 from .._core.state import MODES, OBSERVED
 from .._engine.entry.arguments import as_float, as_int, as_number, is_number as is_number, type_name
@@ -175,13 +177,10 @@ def _unusual_shape(fn: str, value: Sequence[Any], position: int, name: str) -> t
 
 def check_shape(shape: tuple[int, ...], itemsize: int = 1) -> None:
     """Refuse shapes that no tensor can have."""
-    numel = itemsize
     for n in shape:
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
-        numel *= n
-    if numel >= _MAX_BYTES:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    check_bytes(shape, None, math.prod(shape), itemsize)
 
 
 def integer(fn: str, name: str, value: Any, position: int = 0) -> int:

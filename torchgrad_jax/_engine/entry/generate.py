@@ -91,7 +91,8 @@ _RUN = """
     if _plan is None:{alone}
         try: _plan = _new_plan(_call, {keys}, {leaves})
         except Exception as _error: _me.form.explain({args}, _no_names, _error); raise{compared}{check}
-    _a = {fwd}
+    try: _a = {fwd}
+    except ValueError as _error: _me.form.explain({args}, _no_names, _error); raise
     if not _plan.single:
         return _several(_plan, _a, {mask} if _mode & 1 else 0, {leaves}, _mode)
     _t = _new(_Tensor)

@@ -393,7 +393,10 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
         if mode > GRAD and any(isinstance(x, jax.core.Tracer) for x in xs):
             return None
         check_values(call, leaves, xs if len(xs) == len(leaves) else with_absent(leaves, xs))
-    arrays = plan.fwd(*xs)
+    try:
+        arrays = plan.fwd(*xs)
+    except ValueError:  # what JAX refuses the general path explains
+        return None
     if not plan.single:
         return several(plan, arrays, mask if mode & GRAD else 0, leaves, mode)
     t = make(arrays, plan.outs[0])

@@ -10,6 +10,7 @@ gives the same bits each time. In short:
 * **Work, not size.** A step counts the elements that it reads or writes. A view counts none, and a gather those that
   it gives. Up to `LARGEST` of them in each step, and up to `LIMIT` by estimate in all (`steps.py` has the prices), a
   kernel is NumPy's.
+* **Views of all of an array.** A kernel that gives an argument in another shape copies nothing (`looked_at`).
 * **Loops** may have more: XLA compiles a loop for a second, and runs one step after the other, too.
 * **Exceptions** (`EXCEPTIONS`) are steps for which XLA is slower at any size. Whatever their size, a kernel with one is
   NumPy's if NumPy takes no longer for the other steps than it saves by that one.
@@ -131,6 +132,35 @@ def touching(eqn: Any) -> list[Any]:
     """The arrays of which a step reads or writes all elements."""
     name = eqn.primitive.name
     return [] if name in _LOOKS else [*eqn.invars[name in _PICKS :], *eqn.outvars]
+
+
+def looked_at(jaxpr: Any) -> list[int] | None:
+    """Which of its arguments a function gives in other shapes, one for each result, where it does nothing else."""
+    at = {v: i for i, v in enumerate(jaxpr.invars)}
+    for eqn in jaxpr.eqns:
+        first, result = eqn.invars[0] if eqn.invars else None, eqn.outvars[0]
+        if hasattr(first, "val") or first not in at or not _keeps_order(eqn, first.aval, result.aval):
+            return None
+        at[result] = at[first]
+    found = [None if hasattr(v, "val") else at.get(v) for v in jaxpr.outvars]
+    return None if None in found else found
+
+
+def _keeps_order(eqn: Any, old: Any, new: Any) -> bool:
+    """Whether a step gives all elements of its first operand in their order."""
+    if (old.size, old.dtype) != (new.size, new.dtype):
+        return False
+    inner = inner_of(eqn)
+    if inner:
+        return eqn.primitive.name in INNER and looked_at(getattr(inner[0][0], "jaxpr", inner[0][0])) == [0]
+    moved = eqn.primitive.name == "reshape" and eqn.params.get("dimensions") is not None
+    return eqn.primitive.name in _IN_ORDER and not moved
+
+
+_IN_ORDER = frozenset((
+    *("reshape", "squeeze", "broadcast_in_dim", "reduce_sum"),  # a sum over dimensions of one element
+    *("convert_element_type", "copy", "stop_gradient"),
+))  # fmt: skip
 
 
 def all_steps(jaxpr: Any) -> Iterator[Any]:

@@ -458,9 +458,11 @@ def _table() -> dict[str, Primitive]:
         "gather": Primitive(host_indexing.gather, cost=host_indexing.gather_cost, knowing=host_indexing.gather_knowing),
         **{
             name: Primitive(
-                host_indexing.scatter(add), cost=host_indexing.scatter_cost, knowing=host_indexing.scatter_knowing(add)
+                host_indexing.scatter(joins),
+                cost=host_indexing.scatter_cost,
+                knowing=host_indexing.scatter_knowing(joins),
             )
-            for name, add in (("scatter", False), ("scatter-add", True))
+            for name, joins in host_indexing.SCATTERS.items()
         },
         "dot_general": Primitive(host_products.dot, cost=host_products.dot_cost),
         **{name: Primitive(make, cost=lapack.cost) for name, make in lapack.STEPS.items()},

@@ -128,7 +128,7 @@ class InplacePlan(Plan):
             fn.__name__ = fn.__qualname__ = call.name
             self.fn, self.found = fn, None
             self.fwd = self._compiled(fn)
-        elif call.apart is Apart.WHOLLY and me.numel >= owned.FROM and self.device.type == "cpu":
+        elif me.numel >= owned.FROM and self.device.type == "cpu":
             self._put_elements()
         self.outs, self.single, self.out = (me,), True, me
         self._without_data()
@@ -183,7 +183,7 @@ def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
     for v in leaves[1:]:
         if v.__class__ in PLAIN and v._st is me._st:  # the two may overlap
             return None
-    if writing.apart is Apart.WHOLLY and owned.may_be(me) and _put(call, writing, leaves) is not None:
+    if owned.may_be(me) and _put(call, writing, leaves) is not None:
         return me
     return _write_result(call, writing, leaves)
 

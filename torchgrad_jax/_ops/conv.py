@@ -94,7 +94,7 @@ def convolution(
     if transposed:
         y = _transposed(x, w, stride, padding, dilation, output_padding, groups)
     else:
-        y = _convolve(x, w, stride, [(p, p) for p in padding], (1,) * k, dilation, groups)
+        y = _convolved(x, w, stride, tuple((p, p) for p in padding), (1,) * k, dilation, groups)
     if bias is not None:
         y = y + jnp.expand_dims(bias.astype(y.dtype), (0, *range(2, 2 + k)))
     return y.astype(input.dtype)
@@ -239,9 +239,16 @@ def _transposed(
     pads = tuple(
         (d * (n - 1) - p, d * (n - 1) - p + o) for d, n, p, o in zip(dilation, w.shape[2:], padding, output_padding)
     )
-    if x.size == 0 or w.size == 0 or all(s == 1 for s in stride) or jax.default_backend() != "cpu":
-        return _convolve(x, w, (1,) * k, pads, stride, dilation, groups)
-    return _stretched(x, w, stride, pads, dilation, groups)
+    return _convolved(x, w, (1,) * k, pads, stride, dilation, groups)
+
+
+def _convolved(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int) -> Array:
+    """A convolution of a stretched input; on a CPU in the form whose gradients XLA is fast with."""
+    grows = any(lo + hi > d * (n - 1) for (lo, hi), d, n in zip(pads, dilation, w.shape[2:]))
+    slow = (grows or any(s != 1 for s in stretch)) and all(s == 1 for s in stride)
+    if x.size == 0 or w.size == 0 or not slow or jax.default_backend() != "cpu":
+        return _convolve(x, w, stride, pads, stretch, dilation, groups)
+    return _stretched(x, w, stretch, pads, dilation, groups)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(2, 3, 4, 5))
@@ -251,8 +258,8 @@ def _stretched(x: Array, w: Array, stretch: Shape, pads: Pads, dilation: Shape, 
 
 @functools.partial(_stretched.defjvp, symbolic_zeros=True)
 def _stretched_jvp(stretch: Shape, pads: Pads, dilation: Shape, groups: int, primals: Any, tangents: Any) -> Any:
-    # The same sum in two forms: the transpose in w of the first one, over an input that XLA has to
-    # stretch itself, is some twenty times slower on CPU than over one that is stretched already.
+    # The same sum in two forms: the transpose in w of the first one, over an input that XLA has to stretch
+    # itself, or to pad until the result is larger, is 20 to 40 times slower on CPU than over one that is so already.
     x, w = primals
     tx, tw = tangents
     ones = (1,) * len(stretch)

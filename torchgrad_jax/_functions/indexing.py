@@ -449,6 +449,8 @@ def index_put_(
     if not accumulate and _put_where_traced(out, given, values, fills):
         return out
     if fills and len(given) == 1 and _is_plain_fill(out, given[0], values):
+        if MODES.bits and (requires_grad_of(out) or requires_grad_of(values)):
+            return ops._index_put_mask_(out, (given[0],), values)
         return _fill_masked(out, given[0], values)
     indices = tuple(expand_masks(out, given))
     if fills and values._st is out._st and not requires_grad_of(values):
@@ -490,11 +492,12 @@ def _fill_masked(out: Tensor, mask: Tensor, value: Tensor) -> Tensor:
 
 
 def _is_plain_fill(out: Tensor, mask: Tensor, value: Tensor) -> bool:
-    """Whether nobody can tell a write by a mask from `masked_fill_`, which need not look for what is true."""
+    """Whether a write by a mask is a choice for each element, which need not look for what is true."""
     m, mode = out._m, MODES.bits
-    if mode > GRAD or (mode and (requires_grad_of(out) or requires_grad_of(value))) or m.overlaps or is_mirrored(out):
+    recorded = mode and (requires_grad_of(out) or requires_grad_of(value))
+    if mode > GRAD or m.overlaps or is_mirrored(out) or (recorded and value._st is out._st):
         return False
-    if value._m.dtype is not m.dtype and value._m.dtype.category >= dtypes.FLOATING:
+    if value._m.dtype is not m.dtype and (recorded or value._m.dtype.category >= dtypes.FLOATING):
         return False
     fits = mask._m.ndim and mask._m.shape == m.shape[: mask._m.ndim]
     return bool(fits) and mask._m.device is m.device and value._m.device is m.device

@@ -11,7 +11,7 @@ from jax import lax
 
 from .._core.arrays import layouts, shapes
 from .._core.arrays.dtypes import BOOL, COMPLEX
-from .._core.arrays.kernels import refuse
+from .._core.arrays.kernels import refuse, where
 from .._core.errors import warn
 from .._core.errors.checks import fail_if, first_outside, outside
 from .._core.host import forms
@@ -146,6 +146,20 @@ def _index_put_number(input: Array, indices: OptArrays, values: Array, accumulat
     if is_complex(values) and not is_complex(input):
         values = jnp.real(values)
     return index_put(input, indices, values.astype(input.dtype), accumulate)
+
+
+@inner_op(
+    name="_index_put_mask",
+    node="IndexPutBackward0",
+    layout=Layout.PRESERVE,
+    inplace=InPlace(apart=Apart.WHOLLY),
+    keeps={"input": ("indices",)},
+)
+def _index_put_mask(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
+    """One value of the same dtype written where a mask of the first dimensions is true."""
+    (mask,) = indices
+    assert mask is not None
+    return where(lax.expand_dims(mask, tuple(range(mask.ndim, input.ndim))), values.reshape(()), input)
 
 
 # --- whole slices along one dimension ---

@@ -321,6 +321,7 @@ def test_steps_that_xla_does_slowly_are_numpys_at_any_size():
     assert code(lambda x: jnp.argmax(x, 0), many) is None
     assert code(lambda x: jnp.cumsum(x, 1), many.astype("int64")) is not None
     assert code(lambda x: jnp.cumsum(x, 1), many) is None
+    assert code(lambda x: jnp.cumsum(x, 0), many) is not None
 
 
 def test_a_variable_of_the_environment_chooses(monkeypatch):

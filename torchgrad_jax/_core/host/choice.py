@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import products
+from . import products, reductions
 
 VARIABLE = "TORCHGRAD_JAX_EXECUTOR"
 
@@ -236,6 +236,12 @@ def _of_integers_along_rows(eqn: Any) -> bool:
     return _along_rows(eqn) and eqn.invars[0].aval.dtype.kind in "iu"
 
 
+def _of_wide_rows(eqn: Any) -> bool:
+    """Whether a running sum or its like goes along another dimension than the last one, over many elements beside."""
+    aval = eqn.invars[0].aval
+    return aval.dtype.kind in "iuf" and reductions.in_wide_rows(aval.shape, eqn.params["axis"])
+
+
 def _of_all(eqn: Any) -> bool:
     """Whether a step makes one number of so many elements that NumPy takes them by columns."""
     return not eqn.outvars[0].aval.shape and eqn.invars[0].aval.size % 1024 == 0
@@ -292,9 +298,9 @@ EXCEPTIONS: dict[str, Callable[[Any], float]] = {
     "argmin": _each(4, _along_rows),
     "reduce_prod": _each(0.7, _of_all),
     "conv_general_dilated": _convolution,
-    "cummax": _each(3.5, _along_rows),
-    "cummin": _each(3.5, _along_rows),
-    "cumsum": _each(2.5, _of_integers_along_rows),
-    "cumprod": _each(2.5, _of_integers_along_rows),
+    "cummax": _each(3.5, lambda eqn: _along_rows(eqn) or _of_wide_rows(eqn)),
+    "cummin": _each(3.5, lambda eqn: _along_rows(eqn) or _of_wide_rows(eqn)),
+    "cumsum": _each(2.5, lambda eqn: _of_integers_along_rows(eqn) or _of_wide_rows(eqn)),
+    "cumprod": _each(2.5, lambda eqn: _of_integers_along_rows(eqn) or _of_wide_rows(eqn)),
 }
 """Microseconds that NumPy saves by a step, whatever its size, as measured for a million elements."""

@@ -83,10 +83,7 @@ def _limited(x: Array, low: Any, high: Any) -> Array:
     return where(x < low, jnp.full_like(x, low), where(x > high, jnp.full_like(x, high), x))
 
 
-_hardtanh = _gate("hardtanh")(
-    _limited,
-    lambda x, low, high: (x <= low) | (x >= high),
-)
+_hardtanh = _gate("hardtanh")(_limited, lambda x, low, high: (x <= low) | (x >= high))
 _threshold = _gate("threshold")(
     lambda x, at, value: where(x <= at, jnp.full_like(x, value), x), lambda x, at, value: x <= at
 )

@@ -86,7 +86,7 @@ def log_gamma(x: float) -> float:
 
 
 def test_lgamma_is_within_4_ulps():
-    """Also next to its zeros at 1 and 2; an array with a negative number in it, or a short one, is computed otherwise."""
+    """Also next to its zeros at 1 and 2. An array with a negative number in it and a short one take another way."""
     near = np.random.default_rng(0).integers(-4096, 4096, 1 << 15) * 2.0**-23
     for x in (*[abs(x) for x in numbers(np.float32)], (1 + near).astype(np.float32), (2 + near).astype(np.float32)):
         x = x[: 1 << 16]

@@ -138,16 +138,16 @@ def looked_at(jaxpr: Any) -> list[int] | None:
     """Which of its arguments a function gives in other shapes, one for each result, where it does nothing else."""
     at = {v: i for i, v in enumerate(jaxpr.invars)}
     for eqn in jaxpr.eqns:
-        first, result = eqn.invars[0] if eqn.invars else None, eqn.outvars[0]
-        if hasattr(first, "val") or first not in at or not _keeps_order(eqn, first.aval, result.aval):
+        if not eqn.invars or hasattr(eqn.invars[0], "val") or eqn.invars[0] not in at or not _keeps_order(eqn):
             return None
-        at[result] = at[first]
-    found = [None if hasattr(v, "val") else at.get(v) for v in jaxpr.outvars]
-    return None if None in found else found
+        at[eqn.outvars[0]] = at[eqn.invars[0]]
+    found = [at[v] for v in jaxpr.outvars if not hasattr(v, "val") and v in at]
+    return found if len(found) == len(jaxpr.outvars) else None
 
 
-def _keeps_order(eqn: Any, old: Any, new: Any) -> bool:
+def _keeps_order(eqn: Any) -> bool:
     """Whether a step gives all elements of its first operand in their order."""
+    old, new = eqn.invars[0].aval, eqn.outvars[0].aval
     if (old.size, old.dtype) != (new.size, new.dtype):
         return False
     inner = inner_of(eqn)

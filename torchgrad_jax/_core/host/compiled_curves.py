@@ -322,7 +322,9 @@ def _lgamma(x: Array) -> Array:
     near = _choose(below, x, y - _of(y, 1)) * from_two * _polynomial(from_two, _LGAMMA)
     log = lax.log(_choose(far | below, x, product))
     inverse = _of(x, 1) / x
-    series = _of(x, 0.5 * math.log(2 * math.pi) - 0.5) + inverse * (_of(x, 1 / 12) - inverse * inverse * _of(x, 1 / 360))
+    series = _of(x, 0.5 * math.log(2 * math.pi) - 0.5) + inverse * (
+        _of(x, 1 / 12) - inverse * inverse * _of(x, 1 / 360)
+    )
     series = (x - _of(x, 0.5)) * (log - _of(x, 1)) + series
     y = _choose(far, series, _choose(below, near - log, near + log))
     return _choose(x < jnp.inf, y, x)

@@ -31,7 +31,7 @@ _MAX_SPLIT = 32
 _MAX_TAPS = 64
 """Kernel elements up to which a depthwise convolution runs as shifted products."""
 _FEW_TAPS = 4
-"""Kernel elements along the depth up to which one of volumes is a sum of convolutions of planes, each to be compiled."""
+"""Kernel elements along the depth of a volume up to which it is a sum of convolutions of planes, each compiled."""
 
 
 _following_either = following(0, 1)

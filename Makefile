@@ -108,7 +108,7 @@ conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests
 	$(RUN_PYTEST) tests compat_suite
 	TORCHGRAD_JAX_VERIFY=1 $(PY) -m pytest -n $(JOBS) $(CHECKED)
 	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html
-	$(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
+	JAX_TRACEBACK_FILTERING=off $(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
 
 matrix: ## the tests with the oldest and the newest Python, JAX and NumPy, each in an environment of its own
 	.ci/matrix

@@ -99,10 +99,22 @@ def test_programs(tmp_path, capsys, text, code, said):
 
 
 def test_what_cannot_be_found(capsys):
-    assert check.main(["no/such/file.py"]) == 2
-    assert "no file, folder or package" in capsys.readouterr().err
+    for name in ("no/such/file.py", "nofile.py", "no.such.module", "json.no_such_module", "json.decoder.deeper", "a-b"):
+        assert check.main([name]) == 2
+        assert "no file, folder or package" in capsys.readouterr().err
     assert check.main([]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_a_package_is_read_without_being_run(tmp_path, monkeypatch, capsys):
+    for folder, text in (("around", "raise SystemExit('it ran')"), ("around/inner", "raise SystemExit('it ran')")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text(text)
+    (tmp_path / "around/inner/part.py").write_text("import torch\ntorch.not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("around", "around.inner", "around.inner.part"):
+        assert check.main([name]) == 1
+        assert "torch.not_there" in capsys.readouterr().out
 
 
 ASKED = """\

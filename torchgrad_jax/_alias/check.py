@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import json
@@ -294,13 +295,24 @@ def files_of(paths: Iterable[str]) -> Iterator[Path]:
         elif path.exists():
             yield path
         else:
-            spec = importlib.util.find_spec(p) if re.fullmatch(r"[\w.]+", p) else None
+            spec = _spec(p) if re.fullmatch(r"\w+(\.\w+)*", p) else None
             if spec is None:
                 raise FileNotFoundError(f"no file, folder or package {p!r}")
             for place in spec.submodule_search_locations or ():
                 yield from sorted(Path(place).rglob("*.py"))
             if not spec.submodule_search_locations and spec.origin:
                 yield Path(spec.origin)
+
+
+def _spec(name: str) -> importlib.machinery.ModuleSpec | None:
+    """Where a module is, which `importlib.util.find_spec` says only after it has run the packages around it."""
+    top, *parts = name.split(".")
+    spec = importlib.util.find_spec(top)
+    for part in parts:
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(part, spec.submodule_search_locations)
+    return spec
 
 
 def check(paths: Iterable[str]) -> tuple[list[Use], list[str]]:
@@ -361,7 +373,8 @@ def report(uses: Sequence[Use], complaints: Sequence[str], *, every: bool = Fals
     guarded = [u for u in uses if u.kind == "missing" and u.asked_first]
     lines = [*complaints]
     lines.append(
-        f"{len(uses)} names of torch: {counts['supported']} supported, {counts['differs']} differ, "
+        f"{len(uses)} names of torch: {counts['supported']} supported, "
+        f"{counts['differs']} {'differs' if counts['differs'] == 1 else 'differ'}, "
         f"{counts['missing']} missing" + (f" ({len(guarded)} of them where the program asks first)" if guarded else "")
     )
     if len(files) > 1:

@@ -506,7 +506,8 @@ def missing(module: str, *submodules: str, **homes: str) -> Callable[[str], Any]
             return importlib.import_module(f"{module}.{name}")
         if name in homes:
             return getattr(importlib.import_module(f".{homes[name]}", module), name)
-        raise AttributeError(no_such_name(f"torch{module.removeprefix('torchgrad_jax')}.{name}"))
+        full = f"torch{module.removeprefix('torchgrad_jax')}.{name}"
+        raise AttributeError(no_such_name(full), name=name, obj=sys.modules[module])  # Python says what is meant
 
     return find
 

@@ -194,7 +194,7 @@ class Composed(Form):
                 fits = (*map(type, args), *kwargs, *map(type, kwargs.values()))
                 self.fitting[fits] = not kinds.isdisjoint(_SEQUENCES)
 
-    def explain(self, args: Any, kwargs: Any, error: Exception) -> None:
+    def complain_instead(self, args: Any, kwargs: Any, error: Exception) -> None:
         """Raise what torch says of the arguments, if the error is about them."""
         self.complain(args, kwargs)
         about = getattr(error, "about", None)

@@ -13,6 +13,7 @@ from typing import Any
 
 from jax.sharding import Sharding
 
+from ..._core.errors.tracebacks import end_at_call
 from ..._ops.registry import OpDef, Out
 from ..overrides.looking import begin, foreign
 from .out import write_out
@@ -49,7 +50,12 @@ class Form(ABC):
         return args, dict(kwargs)
 
     def explain(self, args: Any, kwargs: Any, error: Exception) -> None:
-        """Raise what torch says of the arguments, if it does: an error that is not about them stays what it is."""
+        """Raise what torch says of the arguments, if it does; the traceback of another error ends at the call."""
+        self.complain_instead(args, kwargs, error)
+        end_at_call(error)
+
+    def complain_instead(self, args: Any, kwargs: Any, error: Exception) -> None:
+        """Raise what torch says of the arguments, if the error is about them."""
         self.complain(*self.given(args, kwargs))
 
     def complain(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:

@@ -132,7 +132,8 @@ _WRITE = """
     except KeyError: _plan = None
     if _plan is None:
         if _overlaps({me}._m.shape, {me}._m.strides): return {fallback}
-        _plan = _write.plan({keys})
+        try: _plan = _write.plan({keys})
+        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
     with _write_lock:
         _s = {me}._st
         if _s.array is _x0:

@@ -324,6 +324,24 @@ def test_steps_that_xla_does_slowly_are_numpys_at_any_size():
     assert code(lambda x: jnp.cumsum(x, 0), many) is not None
 
 
+@pytest.mark.parametrize(
+    "fn, found",
+    [
+        (lambda x, y: x.reshape(-1), [0]),
+        (lambda x, y: (y[None], jnp.squeeze(x[:, None], 1)), [1, 0]),
+        (lambda x, y: jnp.sum(y[:, None], 1), [1]),
+        (lambda x, y: jax.jit(lambda a: a.reshape(4, 2))(x), [0]),
+        (lambda x, y: x.T, None),
+        (lambda x, y: x.reshape(-1) + 0 * y.reshape(-1), None),
+        (lambda x, y: x[:1].reshape(-1), None),
+        (lambda x, y: jnp.broadcast_to(x, (3, 2, 4)), None),
+    ],
+)
+def test_views_of_whole_arrays_are_told_from_other_kernels(fn, found):
+    x = jnp.ones((2, 4))
+    assert choice.looked_at(jax.make_jaxpr(fn)(x, x).jaxpr) == found
+
+
 def test_a_variable_of_the_environment_chooses(monkeypatch):
     few, many = jnp.ones(100), jnp.ones(choice.LARGEST + 1)
     monkeypatch.setattr(choice, "EXECUTOR", "xla")

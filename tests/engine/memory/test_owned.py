@@ -166,6 +166,36 @@ def test_views_and_the_base_see_each_other():
     np.testing.assert_array_equal(np.asarray(x.clone()).reshape(-1), np.asarray(flat.clone()))
 
 
+VIEWS_OF_ALL = {
+    "view": lambda x: x.view(-1),
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "squeeze": lambda x: x[None].squeeze(0),
+    "two views": lambda x: x.view(1, -1).view(COLUMNS, ROWS, 1),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS_OF_ALL)
+def test_a_gradient_that_is_the_given_one_in_another_shape_is_no_part_of_it(name):
+    """It lies in the same memory, and neither a write to one of the two nor one by NumPy is seen in the other."""
+    x = matrix().requires_grad_()
+    out = VIEWS_OF_ALL[name](x)
+    g = torch.tensor(np.random.RandomState(5).randn(*out.shape).astype(np.float32))
+    want = values(g).reshape(ROWS, COLUMNS).copy()
+    for _ in range(4):
+        x.grad = None
+        VIEWS_OF_ALL[name](x).backward(g)
+        np.testing.assert_array_equal(values(x.grad), want)
+    at = (0,) * g.ndim
+    x.grad[0, 0] = 7.0
+    x.grad.numpy()[0, 1] = 8
+    np.testing.assert_array_equal(values(g).reshape(ROWS, COLUMNS), want)
+    x.grad = None
+    VIEWS_OF_ALL[name](x).backward(g)
+    g.numpy()[at] = 9
+    g[at] = 10.0
+    np.testing.assert_array_equal(values(x.grad), want)
+
+
 def test_a_saved_tensor_that_was_written_to_is_refused():
     w = torch.ones((), requires_grad=True)
     x = matrix()

@@ -186,8 +186,10 @@ def test_a_gradient_that_is_the_given_one_in_another_shape_is_no_part_of_it(name
         VIEWS_OF_ALL[name](x).backward(g)
         np.testing.assert_array_equal(values(x.grad), want)
     at = (0,) * g.ndim
-    x.grad[0, 0] = 7.0
-    x.grad.numpy()[0, 1] = 8
+    grad = x.grad
+    assert grad is not None
+    grad[0, 0] = 7.0
+    grad.numpy()[0, 1] = 8
     np.testing.assert_array_equal(values(g).reshape(ROWS, COLUMNS), want)
     x.grad = None
     VIEWS_OF_ALL[name](x).backward(g)

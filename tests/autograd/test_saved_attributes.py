@@ -46,6 +46,21 @@ def reductions(m):
 
 
 @program
+def writes_by_masks(m):
+    """One value where a mask of all or of the first dimensions is true: the node saves the mask."""
+    mask = m.tensor([[True, False], [True, True]])
+    out = []
+    for at, value in ((mask, 0.0), (mask[0], leaf(m, 5.0)), (mask, leaf(m, 6.0)[0]), ((mask,), 2)):
+        x = leaf(m, 1.0, 2.0, 3.0, 4.0)
+        y = x.view(2, 2) * 1
+        y[at] = value
+        out += shown(y)
+        (y * y).sum().backward()
+        out += [x.grad, getattr(value, "grad", None) if at is not mask else None]
+    return out
+
+
+@program
 def views(m):
     x = leaf(m, 1, 2, 3, 4, 5, 6).view(2, 3) * 1
     return shown(

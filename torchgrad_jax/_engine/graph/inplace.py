@@ -130,7 +130,7 @@ class InplacePlan(Plan):
             fn.__name__ = fn.__qualname__ = call.name
             self.fn, self.found = fn, None
             self.fwd = self._compiled(fn)
-        elif call.apart is Apart.WHOLLY and me.numel >= owned.FROM and self.device.type == "cpu":
+        elif me.numel >= owned.FROM and self.device.type == "cpu":
             self._put_elements()
         self.outs, self.single, self.out = (me,), True, me
         self._without_data()
@@ -183,7 +183,7 @@ def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
         if v.__class__ in PLAIN and v._st is me._st:  # the two may overlap
             return None
     with WRITE_LOCK:
-        alone = writing.apart is Apart.WHOLLY and not mode & PACKING and owned.may_be(me)  # a hook may read the memory
+        alone = not mode & PACKING and owned.may_be(me)  # a hook may read the memory
         if alone and _put(call, writing, leaves, mode) is not None:
             return me
         plain = plain_leaves(leaves, mode)

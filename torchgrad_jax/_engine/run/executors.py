@@ -196,6 +196,8 @@ def choose(
     if found is not None:
         return found
     closed = steps.closed()
+    if (look := looking(closed, kernel, single)) is not None:
+        return look
     tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
     if choice.convolves(closed.jaxpr):
         return OfConvolutions(kernel, owner, kernel.alone.__wrapped__, tree)
@@ -259,11 +261,43 @@ class Undecided:
         of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)
         flat = _flat(compiled, traced.in_tree)
         single = of_arrays and traced.out_tree == _LEAF
-        found = host.program(traced.jaxpr, compiled if single else flat, single, self._limit)
+        whole = compiled if single else flat
+        found = host.program(traced.jaxpr, whole, single, self._limit) or looking(traced.jaxpr, whole, single)
         tree = traced.out_tree
         if found is None or single or (of_arrays and tree == jax.tree.structure([0] * tree.num_leaves)):
             return found or compiled
         return _of_trees(found, of_arrays, traced.out_tree)
+
+
+class Look:
+    """A kernel that gives large arguments in other shapes: the same memory, since arrays do not change.
+
+    Args:
+        kernel: the compiled function, for arguments that NumPy can't look at.
+        at: which arguments these are, one for each result.
+        shapes: the shapes.
+        single: whether it gives one result, and not a list of results.
+    """
+
+    __slots__ = ("_single", "_views", "kernel")
+
+    def __init__(self, kernel: Any, at: Sequence[int], shapes: Sequence[tuple[int, ...]], single: bool) -> None:
+        self.kernel, self._views, self._single = kernel, [*zip(at, shapes)], single
+
+    def __call__(self, *xs: Any) -> Any:
+        if not all(map(is_here, xs)):
+            return self.kernel(*xs)
+        outs = [transfer.put(np.asarray(xs[i]).reshape(shape), devices.CPU) for i, shape in self._views]
+        return outs[0] if self._single else outs
+
+    def check(self, xs: Any) -> None:
+        """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
+
+
+def looking(closed: Any, kernel: Any, single: bool) -> Look | None:
+    """A function whose jaxpr gives arguments in other shapes and does nothing else as a kernel that copies nothing."""
+    at = choice.looked_at(closed.jaxpr) if host.possible() else None
+    return None if at is None else Look(kernel, at, [a.shape for a in closed.out_avals], single)
 
 
 class Putting:

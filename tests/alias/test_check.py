@@ -155,6 +155,27 @@ def test_a_name_that_the_program_asks_for_first_breaks_nothing(tmp_path):
     assert check.main([str(path)]) == 0
 
 
+def test_what_a_program_gives_to_a_class_of_torch_is_its_own(tmp_path):
+    (tmp_path / "one.py").write_text(
+        "import torch, torch.distributions as D\nD.Normal.best = 3\ntorch.backends.cudnn.no_such_flag = True\n"
+        "print(D.Normal.worst)\n"
+    )
+    (tmp_path / "two.py").write_text("import torch\nprint(torch.distributions.Normal.best)\n")
+    uses, _ = check.check([str(tmp_path)])
+    assert {u.name for u in uses if u.breaks} == {
+        "torch.distributions.Normal.worst",
+        "torch.backends.cudnn.no_such_flag",
+    }
+
+
+def test_annotations_that_stay_text_break_nothing(tmp_path):
+    text = "import torch\ndef f(x: torch.no_a) -> torch.no_b:\n    y: torch.no = torch.no_c\nz: torch.no_d\n"
+    for name, first in (("text", "from __future__ import annotations\n"), ("values", "")):
+        (tmp_path / f"{name}.py").write_text(first + text)
+    breaks = [{u.name for u in check.check([str(tmp_path / f"{n}.py")])[0] if u.breaks} for n in ("text", "values")]
+    assert breaks == [{"torch.no_c"}, {f"torch.no_{c}" for c in "abcd"}]
+
+
 def test_a_folder_gives_a_page(tmp_path, capsys):
     for i in range(3):
         text = "import torch\ntorch.nothing_everywhere\ntorch.ones(2)\n" + f"torch.nothing_{i}\n" * (i + 1)

@@ -16,6 +16,7 @@ def _jobs():
             yield pytest.param(chosen, id=f"{_name(case, 1)}-{n}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("jobs", [*_jobs()])
 def test_templates_give_what_a_trace_by_shape_gives(jobs) -> None:
     found, _ = differences(jobs)

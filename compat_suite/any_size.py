@@ -91,8 +91,8 @@ def differences(jobs: Sequence[Job]) -> tuple[list[str], Counts]:
 
 def _entry(grad: Any, template: Template) -> Any:
     formula = grad.formula
-    entry = template.gradients.get((formula.inputs, formula.diff))
-    return None if entry is None or entry is formulas.NONE else entry
+    entry = template.known.get((formula.inputs, formula.diff))
+    return None if entry is None or entry[1] is None else entry
 
 
 def _compared(plan: trace.Plan, template: Template, grad: Any) -> Iterator[tuple[Any, str]]:
@@ -185,7 +185,7 @@ def _by_shape(plan: trace.Plan, template: Template, formula: formulas.Formula | 
     outs = jax.eval_shape(fn, *avals)
     outs = [outs] if template.single else outs
     cts = [jax.ShapeDtypeStruct(outs[k].shape, outs[k].dtype) for k in formula.diff]
-    return formulas._traced(formula, fn, template.single, avals, cts, whole=True)
+    return formulas._traced(formula.wrt, formula.diff, fn, template.single, avals, cts, whole=True)
 
 
 def _difference(mine: Steps, theirs: Steps) -> str:

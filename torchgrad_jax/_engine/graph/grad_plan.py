@@ -299,7 +299,8 @@ class GradPlan:
 
             later = self.plan.call.row.compares is Compares.IN_SECOND_GRADIENTS
             facts: Any = {"compares": Compares.IN_GRADIENTS} if later else {}
-            call = Call(f"{self.plan.call.name}_backward", run, node_name=_again(self.name), **facts)
+            forms = self.formula.forms(which, ins, outs, used, bool(cuts))
+            call = Call(f"{self.plan.call.name}_backward", run, node_name=_again(self.name), forms=forms, **facts)
             call.full = full
             names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
             call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))

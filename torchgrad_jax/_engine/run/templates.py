@@ -8,6 +8,7 @@ after `MOST` of them, and where a trace with symbols fails, the call is traced f
 
 from __future__ import annotations
 
+import functools
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from ..._core.arrays.meta import Meta
 from ..._core.errors import warn
 from ..._core.host import code as host
 from ..._core.host.general import Aval, Changed
-from ..._core.jax.caches import Cache
+from ..._core.jax.caches import TEMPLATES, Cache
 from ..._core.jax.private import TRACE_CONTEXT
 from ..._core.jax.sizes import Sizes
 from .any_size import MOST, AnySize
@@ -46,6 +47,9 @@ class Form(NamedTuple):
     """The function of the leaves, from such sizes."""
 
 
+_NEVER: Any = (lambda numbers: False, None)
+
+
 class Template:
     """What a call does for any sizes.
 
@@ -68,17 +72,30 @@ class Template:
                     raise
                 self.sizes = Sizes(numbers, equal)
                 self._trace(form, fn_of, keys, aval)
-        self.gradients: dict[Any, Any] = {}
-        """By the inputs and results that are differentiated: the gradients, or None where they depend on the sizes."""
+        self.known: dict[Any, Any] = {}
+        """By the inputs and results that are differentiated, and more: what `further` gave."""
+        self.derived: dict[Any, Cache] = {}
+        """The templates of calls that are derived from this one: of tangents, and of recorded gradients."""
         self.holds = self.sizes.check()
 
+    def further(self, key: Any, derive: Callable[[], Any]) -> tuple[Callable[[Sequence[int]], Any], Any]:
+        """What is derived from this for any sizes, such as gradients, and whether it holds for given ones."""
+        found = self.known.get(key)
+        if found is None:
+            try:
+                with warn.refused(), self.sizes.trace():
+                    value = derive()
+                found = self.sizes.check(), value
+            except Exception as error:  # a trace by shape says what is wrong
+                _LOG.debug("%s of %s have no template: %s: %s", key, self.fn.__name__, type(error).__name__, error)
+                forget_frames(error)
+                found = _NEVER
+            found = self.known.setdefault(key, found)
+        return found
+
     def _trace(self, form: Form, fn_of: FnOf, keys: Sequence[Any], aval: Any) -> None:
-        symbols = iter(self.sizes.symbols)
         with self.sizes.trace():
-            fn = fn_of(form.run([next(symbols) for _ in form.numbers]))
-        given = [k for k in keys if k is not None]
-        self.avals = [_with_symbols(k, symbols) if isinstance(k, Meta) else aval(k) for k in given]
-        with self.sizes.trace():
+            fn, self.avals = _of_symbols(form, fn_of, keys, self.sizes.symbols, aval)
             closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
         self.strong = any(getattr(o, "weak_type", False) for o in closed.out_avals)
         """Whether results have to be kept from weak promotion."""
@@ -93,6 +110,15 @@ class Template:
         text = "".join([f"({''.join([self.sizes.text(n) + ',' for n in o.shape])})," for o in self.outs])
         self.shapes: Callable[[Sequence[int]], Sequence[tuple[int, ...]]] = eval(f"lambda s: ({text})")
         """The shapes of the results for given sizes."""
+
+
+def _of_symbols(
+    form: Form, fn_of: FnOf, keys: Sequence[Any], symbols: Sequence[Any], aval: Any
+) -> tuple[Callable[..., Any], list[Any]]:
+    """The function of a call, and what JAX sees of its arguments, with symbols for all sizes."""
+    left = iter(symbols)
+    fn = fn_of(form.run([next(left) for _ in form.numbers]))
+    return fn, [_with_symbols(k, left) if isinstance(k, Meta) else aval(k) for k in keys if k is not None]
 
 
 def _with_symbols(m: Meta, symbols: Iterator[Any]) -> jax.ShapeDtypeStruct:
@@ -200,8 +226,29 @@ class Found(NamedTuple):
     family: Family
     template: Template
     numbers: tuple[int, ...]
-    make: Callable[[], Template]
+    make: functools.partial[Template]
     """Makes one from these sizes."""
+
+    @property
+    def static(self) -> bool:
+        """Whether there are sizes among the static arguments."""
+        return bool(self.make.args[0].numbers)
+
+    def derived(self, key: Any, run_of: Callable[[Callable[..., Any], Sequence[Any]], Run]) -> Form:
+        """What has the templates of a call that is derived from this one.
+
+        Args:
+            key: what tells it from others that are.
+            run_of: makes it of the function of this one, and of what JAX sees of its arguments.
+        """
+        derived, strong_too = self.template.derived, self.template.strong
+        form, fn_of, keys, _, aval = self.make.args
+
+        def run(symbols: Sequence[Any]) -> Run:
+            fn, avals = _of_symbols(form, fn_of, keys, symbols, aval)
+            return run_of(strong(fn) if strong_too else fn, avals)
+
+        return Form(derived.get(key) or derived.setdefault(key, TEMPLATES.cache()), self.numbers, run)
 
     def forward(self) -> Part:
         """The steps of the forward."""

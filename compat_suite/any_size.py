@@ -17,16 +17,17 @@ import jax
 import numpy as np
 
 from torchgrad_jax import clear_caches
-from torchgrad_jax._core.arrays.meta import Meta, meta
+from torchgrad_jax._core.arrays.meta import Meta
 from torchgrad_jax._core.host import code as host
 from torchgrad_jax._core.host.choice import INNER
 from torchgrad_jax._core.host.general import Changed
 from torchgrad_jax._core.host.inline import Unsure
+from torchgrad_jax._core.jax.sizes import SMALLEST
 from torchgrad_jax._engine.graph import formula as formulas
-from torchgrad_jax._engine.run import trace
+from torchgrad_jax._engine.run import templates, trace
 from torchgrad_jax._engine.run.any_size import AnySize
 from torchgrad_jax._engine.run.steps import Const, Steps
-from torchgrad_jax._engine.run.templates import Part, Template, strong
+from torchgrad_jax._engine.run.templates import Part, Template
 
 from .execute import run
 from .jobs import Job
@@ -72,7 +73,8 @@ def differences(jobs: Sequence[Job]) -> tuple[list[str], Counts]:
     for job in jobs:
         run(ours(), job)
     made = [p for cache in [*trace._PLAN_CACHES] for p in cache.young.values() if isinstance(p, trace.Plan)]
-    plans = [p for p in made if p.call.row.name and all(k.numel for k in p.keys if isinstance(k, Meta))]
+    known = [p for p in made if p.call.row.name or p.call.forms]
+    plans = [p for p in known if all(k.numel for k in p.keys if isinstance(k, Meta))]
     grads = [gp for p in plans for gp in p.grads.values() if getattr(gp, "formula", None) is not None]
     found: list[str] = []
     compared = 0
@@ -83,7 +85,7 @@ def differences(jobs: Sequence[Job]) -> tuple[list[str], Counts]:
                 if said:
                     what = "gradients of " if grad else ""
                     found.append(f"{what}{plan.call.name} of {plan.keys} for the sizes {sizes}: {said}")
-    by_shape = {p.call.row.name for p in plans if p.found is None and not p.call.in_place} - {*BY_SHAPE}
+    by_shape = {p.call.row.name or p.call.name for p in plans if p.found is None and not p.call.in_place} - {*BY_SHAPE}
     found += [f"{name} is traced by its shape, and is not among the rows of BY_SHAPE" for name in sorted(by_shape)]
     with_template = [g for g in grads if g.plan.found is not None and _entry(g, g.plan.found.template) is not None]
     return found, Counts(len(plans), sum(p.found is not None for p in plans), len(grads), len(with_template), compared)
@@ -158,28 +160,33 @@ def _bytes(fn: Any, given: Sequence[Any]) -> Any:
 
 
 def _other_sizes(template: Template) -> Iterator[tuple[int, ...]]:
-    """Numbers for the symbols; those that have to be equal are."""
-    n, equal, fixed = template.sizes.n, template.sizes.equal(), {}
-    for (op, terms), truth in template.sizes.guards.items():
-        if (op, truth) == ("==", True) and sum(bool(factors) for factors, _ in terms) == 1:
-            fixed |= {i: template.sizes.hints[i] for factors, _ in terms for i in factors if i < n}
+    """Numbers for the symbols; those that have to be equal are, and one that has to be a product of others is that."""
+    n, sizes, equal, fixed = template.sizes.n, template.sizes, template.sizes.equal(), {}
+    follows: dict[int, Any] = {}
+    for (op, terms), truth in sizes.guards.items():
+        if (op, truth) != ("==", True):
+            continue
+        if sum(bool(factors) for factors, _ in terms) == 1:
+            fixed |= {i: sizes.hints[i] for factors, _ in terms for i in factors if i < n}
+        for (factors, c), rest in ((t, [u for u in terms if u is not t]) for t in terms):
+            if len(factors) == 1 and factors[0] < n and abs(c) == 1 and all(factors[0] not in f for f, _ in rest):
+                follows[factors[0]] = eval(f"lambda s: {sizes.text(sizes.size(dict(rest)) * -c)}")
+                break
     for pool in POOLS:
         numbers = itertools.cycle(pool)
         chosen = {i: fixed.get(i) or next(numbers) for i in range(n) if i not in equal}
-        yield tuple([chosen[equal.get(i, i)] for i in range(n)])
+        found = [chosen[equal.get(i, i)] for i in range(n)]
+        for i, of in follows.items():
+            found[i] = of(found)
+        if min(found, default=SMALLEST) >= SMALLEST:
+            yield tuple(found)
 
 
 def _by_shape(plan: trace.Plan, template: Template, formula: formulas.Formula | None, sizes: Sequence[int]) -> Steps:
     """The steps that a trace of these sizes gives."""
     form, fn_of = plan.found.make.args[:2]  # type: ignore[union-attr]
-    numbers = iter(sizes)
-    fn = fn_of(form.run([next(numbers) for _ in form.numbers]))
-    fn = strong(fn) if template.strong else fn
-    keys = [
-        meta(tuple(n if n == 1 else next(numbers) for n in k.shape), k.dtype, k.device) if isinstance(k, Meta) else k
-        for k in plan.keys
-    ]
-    avals = [trace.aval(k) for k in keys if k is not None]
+    fn, avals = templates._of_symbols(form, fn_of, plan.keys, sizes, trace.aval)
+    fn = templates.strong(fn) if template.strong else fn
     if formula is None:
         return Steps(jax.make_jaxpr(fn)(*avals), whole=True)
     outs = jax.eval_shape(fn, *avals)

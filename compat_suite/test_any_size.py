@@ -10,8 +10,10 @@ from compat_suite.suite import _name, _spread
 
 def _jobs():
     for n, case in enumerate(CASES):
-        jobs = [[job for job in jobs_of(case) if job.check == check] for check in ("value", "grad")]
-        chosen = [*_spread(jobs[0], 2), *_spread(jobs[1], 2)]
+        checks = {check: [j for j in jobs_of(case) if j.check == check] for check in ("value", "grad", "second", "jvp")}
+        chosen = [
+            job for check, jobs in checks.items() for job in _spread(jobs, 2 if check in ("value", "grad") else 1)
+        ]
         if chosen:
             yield pytest.param(chosen, id=f"{_name(case, 1)}-{n}")
 

@@ -172,16 +172,15 @@ class Formula:
         found, base, single, n_outs = self.plan.found, len(self.plan.present), self.plan.single, len(self.plan.outs)
         if found is None or self._general is None:
             return ()
-        given = [*[base + j for j, u in enumerate(used) if u], *[self.prim_pos[i] for i in ins]]
+        read, arrive = [self.prim_pos[i] for i in ins], [j for j, u in enumerate(used) if u]
         wrt, diff = self.wrt, self.diff
 
         def run_of(fn: Callable[..., Any], avals: Sequence[Any]) -> Callable[..., Any]:
-            made = jax.eval_shape(fn, *avals)
-            results = [made] if single else made
-            steps = _traced(wrt, diff, fn, single, avals, [results[k] for k in diff])
+            steps = _traced(wrt, diff, fn, single, avals[:base], [avals[-1 - k] for k in diff])
             out_refs = steps.out[:n_outs]
             cuts = frozenset([r for r in out_refs if cut and not isinstance(r, Const) and r >= steps.n_in])
-            wanted, names = [steps.out[n_outs + which]], [*given, *[out_refs[k] for k in outs]]
+            names = [*[base + j for j in arrive], *read, *[out_refs[k] for k in outs]]
+            wanted = [steps.out[n_outs + which]]
             kept = steps.slice(wanted, cuts)[0]
 
             def run(leaves: Sequence[Any]) -> Any:
@@ -190,7 +189,8 @@ class Formula:
 
             return run
 
-        return [found.derived((self.inputs, diff, which, tuple(given), tuple(outs), cut), run_of)]
+        key = self.inputs, diff, which, tuple(arrive), tuple(read), tuple(outs), cut
+        return [found.derived(key, run_of, [*[-1 - diff[j] for j in arrive], *read, *[-1 - k for k in outs]])]
 
     def _closed(self, given: Sequence[int], wanted: tuple[int, ...]) -> Closed:
         refs, kept = self._sliced(wanted, self.cuts)

@@ -19,6 +19,7 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
     """``(*leaves, *tangents) -> tangents of the differentiable outputs`` as an op of its own."""
     call, layout, found, run_of = plan.call, plan.call.row.layout, plan.found, _tangents(plan, tangents)
     run = run_of(plan.fn)
+    at = [plan.present.index(i) if i in plan.present else None for i in (*range(len(plan.keys)), *tangents)]
     return Call(
         f"{call.name}_jvp",
         run,
@@ -26,7 +27,7 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
         layout=(
             layout if isinstance(layout, Layout) else Layout.ELEMENTWISE if Layout.steps(layout) else Layout.CONTIGUOUS
         ),
-        forms=[found.derived(("tangents", tangents), run_of)] if found and _of_any_size(plan) else (),
+        forms=[found.derived(("tangents", tangents), run_of, at)] if found and _of_any_size(plan) else (),
     )
 
 

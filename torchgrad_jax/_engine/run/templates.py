@@ -45,6 +45,8 @@ class Form(NamedTuple):
     """The sizes among the static arguments."""
     run: Callable[[Sequence[Any]], Run]
     """The function of the leaves, from such sizes."""
+    shapes: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+    """Of a call that is derived from another: the shapes of its first leaves, from the sizes of the other."""
 
 
 _NEVER: Any = (lambda numbers: False, None)
@@ -117,12 +119,19 @@ def _of_symbols(
 ) -> tuple[Callable[..., Any], list[Any]]:
     """The function of a call, and what JAX sees of its arguments, with symbols for all sizes."""
     left = iter(symbols)
-    fn = fn_of(form.run([next(left) for _ in form.numbers]))
-    return fn, [_with_symbols(k, left) if isinstance(k, Meta) else aval(k) for k in keys if k is not None]
+    own = [next(left) for _ in form.numbers]
+    known = [] if form.shapes is None else form.shapes(own)
+    shapes = [*known, *[_with_symbols(k, left) for k in keys[len(known) :]]]
+    avals = [
+        jax.ShapeDtypeStruct(n, k.dtype.np) if isinstance(k, Meta) else aval(k)
+        for n, k in zip(shapes, keys)
+        if k is not None
+    ]
+    return fn_of(form.run(own)), avals
 
 
-def _with_symbols(m: Meta, symbols: Iterator[Any]) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(tuple([n if n == 1 else next(symbols) for n in m.shape]), m.dtype.np)
+def _with_symbols(k: Any, symbols: Iterator[Any]) -> tuple[Any, ...]:
+    return tuple([n if n == 1 else next(symbols) for n in k.shape]) if isinstance(k, Meta) else ()
 
 
 def passed_on(jaxpr: Any) -> int | None:
@@ -210,6 +219,10 @@ class Part(NamedTuple):
         """Whether JAX differentiates them as it does the function that they come from."""
         return self.steps.exact
 
+    def fits(self) -> bool | None:
+        """Whether NumPy would compute them; None where only making its code tells."""
+        return self.steps.fits(self.key, self.numbers) if host.possible() else None
+
     def in_numpy(self, kernel: Any, form: Any = None) -> Any:
         """NumPy code for them, or None where XLA has to do it."""
         if not host.possible():
@@ -234,21 +247,27 @@ class Found(NamedTuple):
         """Whether there are sizes among the static arguments."""
         return bool(self.make.args[0].numbers)
 
-    def derived(self, key: Any, run_of: Callable[[Callable[..., Any], Sequence[Any]], Run]) -> Form:
+    def derived(self, key: Any, run_of: Callable[..., Run], leaves: Sequence[Any]) -> Form:
         """What has the templates of a call that is derived from this one.
 
         Args:
             key: what tells it from others that are.
-            run_of: makes it of the function of this one, and of what JAX sees of its arguments.
+            run_of: makes it of the function of this one, and of what JAX sees of the arguments and results of that.
+            leaves: of each of its leaves the number of an argument that has its shape, of results from -1 downwards.
         """
-        derived, strong_too = self.template.derived, self.template.strong
-        form, fn_of, keys, _, aval = self.make.args
+        template, (form, fn_of, keys, _, aval) = self.template, self.make.args
 
-        def run(symbols: Sequence[Any]) -> Run:
+        def of(symbols: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
             fn, avals = _of_symbols(form, fn_of, keys, symbols, aval)
-            return run_of(strong(fn) if strong_too else fn, avals)
+            outs = [jax.ShapeDtypeStruct(n, o.dtype) for n, o in zip(template.shapes(symbols), template.outs)]
+            return strong(fn) if template.strong else fn, [*avals, *reversed(outs)]
 
-        return Form(derived.get(key) or derived.setdefault(key, TEMPLATES.cache()), self.numbers, run)
+        def shapes(symbols: Sequence[Any]) -> Sequence[Any]:
+            avals = of(symbols)[1]
+            return [None if i is None else avals[i].shape for i in leaves]
+
+        known = template.derived.get(key) or template.derived.setdefault(key, TEMPLATES.cache())
+        return Form(known, self.numbers, lambda symbols: run_of(*of(symbols)), shapes)
 
     def forward(self) -> Part:
         """The steps of the forward."""
@@ -262,18 +281,20 @@ class Found(NamedTuple):
 
 def families(forms: Sequence[Form], name: str, keys: Sequence[Any]) -> Iterator[tuple[Form, Family, tuple[int, ...]]]:
     """The templates for arguments of these kinds, and the sizes at hand; none where an array is empty."""
+    if any(isinstance(k, Meta) and not k.numel for k in keys):
+        return
     kinds: list[Any] = [TRACE_CONTEXT()]
-    numbers: list[int] = []
     for k in keys:
-        if k.__class__ is not Meta:
-            kinds.append(k)
-        elif not k.numel:
-            return
-        else:
-            more = [n for n in k.shape if n != 1]
-            kinds += (k.dtype, k.ndim) if len(more) == k.ndim else (k.dtype, tuple([n == 1 for n in k.shape]))
-            numbers += more
+        kinds += (k.dtype, _ones(k.shape) or k.ndim) if k.__class__ is Meta else (k,)
     key = tuple(kinds)
     for form in forms:
-        found = form.templates.get(key)
-        yield form, form.templates.put(key, Family(name)) if found is None else found, (*form.numbers, *numbers)
+        known = () if form.shapes is None else form.shapes(form.numbers)
+        if all(n == k.shape for n, k in zip(known, keys) if k.__class__ is Meta):
+            found = form.templates.get(key)
+            numbers = [n for k in keys[len(known) :] if k.__class__ is Meta for n in k.shape if n != 1]
+            yield form, form.templates.put(key, Family(name)) if found is None else found, (*form.numbers, *numbers)
+
+
+def _ones(shape: tuple[int, ...]) -> tuple[bool, ...] | None:
+    """Which dimensions are 1, if any are."""
+    return tuple([n == 1 for n in shape]) if 1 in shape else None

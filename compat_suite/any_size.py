@@ -2,22 +2,20 @@
 
 `torch.softmax` of (2, 3) makes a template with two symbols. It is asked here for sizes up to 300, prime, odd and equal
 ones: its steps have to be those of a trace by shape, or to give the same bits for the same numbers. That compares
-results, shapes and dtypes, and of gradients also what is saved, which follows from the steps. The NumPy code that a
-template has for any sizes has to give the bits of code that is made for the sizes at hand.
+results, shapes and dtypes, of gradients, tangents and recorded gradients as well; what a node saves is compared by
+itself. The NumPy code that a template has for any sizes has to give the bits of code that is made for the sizes at
+hand. No kernel may put a size into a set or a dict, which would compare it with others unseen.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
-from torchgrad_jax import clear_caches
-from torchgrad_jax._core.arrays.meta import Meta
 from torchgrad_jax._core.host import code as host
 from torchgrad_jax._core.host.choice import INNER
 from torchgrad_jax._core.host.general import Changed
@@ -29,9 +27,8 @@ from torchgrad_jax._engine.run.any_size import AnySize
 from torchgrad_jax._engine.run.steps import Const, Steps
 from torchgrad_jax._engine.run.templates import Part, Template
 
-from .execute import run
 from .jobs import Job
-from .libs import ours
+from .templates import BY_SHAPE, gradients_of, made_by
 
 POOLS = ((2, 3, 5), (7, 11, 13), (4, 6, 9), (5, 5, 5), (127, 33, 2), (300, 131, 2))
 """Sizes that the symbols of a template stand for, in turn."""
@@ -39,67 +36,33 @@ _LARGEST = 1 << 19
 """Elements of an argument up to which numbers are compared."""
 
 
-BY_SHAPE = {
-    "bucketize": "a search takes as many rounds as its length has bits",
-    "searchsorted": "a search takes as many rounds as its length has bits",
-    "histogram_of_points": "it counts in an array whose size is computed in Python",
-    "linalg_cholesky_ex": "JAX makes an array of the number of rows",
-    "linalg_ldl_factor_ex": "a loop over rows has a number of rows as its value",
-    "linalg_ldl_solve": "a loop over rows has a number of rows as its value",
-    "slice_scatter": "it asks NumPy for places",
-    "embedding_bag": "bags that begin at offsets are counted in Python",
-}
-"""The rows without templates, of which some calls are traced by their shape, and why."""
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What was compared."""
-
-    plans: int
-    """Plans of arrays with elements."""
-    templates: int
-    """Those of them that come from a template."""
-    gradients: int
-    derived: int
-    """Gradients, and those of them that come from a template."""
-    compared: int
-    """Sizes for which a template was compared with a trace by shape."""
-
-
-def differences(jobs: Sequence[Job]) -> tuple[list[str], Counts]:
-    """Run some jobs, and compare every template that they make."""
-    clear_caches()
-    for job in jobs:
-        run(ours(), job)
-    made = [p for cache in [*trace._PLAN_CACHES] for p in cache.young.values() if isinstance(p, trace.Plan)]
-    known = [p for p in made if p.call.row.name or p.call.forms]
-    plans = [p for p in known if all(k.numel for k in p.keys if isinstance(k, Meta))]
-    grads = [gp for p in plans for gp in p.grads.values() if getattr(gp, "formula", None) is not None]
-    found: list[str] = []
-    compared = 0
-    for plan, grad in [*((p, None) for p in plans), *((g.plan, g) for g in grads)]:
-        if plan.found is not None:
-            for sizes, said in _compared(plan, plan.found.template, grad):
+def differences(jobs: Sequence[Job]) -> tuple[list[str], int]:
+    """Run some jobs, and compare every template that they make; also for how many sizes one was compared."""
+    found, compared = [], 0
+    for m in made_by(jobs):
+        if m.general:
+            assert m.plan.found is not None
+            for sizes, said in _compared(m.plan, m.plan.found.template, m.grad):
                 compared += 1
                 if said:
-                    what = "gradients of " if grad else ""
-                    found.append(f"{what}{plan.call.name} of {plan.keys} for the sizes {sizes}: {said}")
-    by_shape = {p.call.row.name or p.call.name for p in plans if p.found is None and not p.call.in_place} - {*BY_SHAPE}
-    found += [f"{name} is traced by its shape, and is not among the rows of BY_SHAPE" for name in sorted(by_shape)]
-    with_template = [g for g in grads if g.plan.found is not None and _entry(g, g.plan.found.template) is not None]
-    return found, Counts(len(plans), sum(p.found is not None for p in plans), len(grads), len(with_template), compared)
+                    found.append(f"{m.name}, {m.kind}, of {m.plan.keys} for the sizes {sizes}: {said}")
+            if m.grad is not None and (said := _other_saved(m.grad)):
+                found.append(f"{m.name}, {m.kind}, of {m.plan.keys}: {said}")
+        elif m.name not in BY_SHAPE:
+            found.append(f"{m.name}, {m.kind}, of {m.plan.keys} is traced by its shape: that is not among BY_SHAPE")
+    return found, compared
 
 
-def _entry(grad: Any, template: Template) -> Any:
-    formula = grad.formula
-    entry = template.known.get((formula.inputs, formula.diff))
-    return None if entry is None or entry[1] is None else entry
+def _other_saved(grad: Any) -> str:
+    """What differs between what gradients read that come from a template and what those by shape read, or nothing."""
+    exact = formulas.Formula(grad.plan, grad.formula.inputs, grad.formula.diff, None)
+    mine, theirs = (f.reads(f.grad_refs, f.cuts) for f in (grad.formula, exact))
+    return "" if mine == theirs else f"it saves {mine}, by shape {theirs}"
 
 
 def _compared(plan: trace.Plan, template: Template, grad: Any) -> Iterator[tuple[Any, str]]:
     """For sizes that a template holds for, what differs from a trace by shape."""
-    entry = (template.holds, template.steps) if grad is None else _entry(grad, template)
+    entry = (template.holds, template.steps) if grad is None else gradients_of(grad, template)
     if entry is None:
         return
     holds, steps = entry

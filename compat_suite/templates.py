@@ -23,19 +23,40 @@ from .libs import ours
 from .pages import table
 from .suite import _name, _spread
 
-BY_SHAPE = {
-    "bucketize": "a search takes as many rounds as its length has bits",
-    "searchsorted": "a search takes as many rounds as its length has bits",
-    "histogram_of_points": "it counts in an array whose size is computed in Python",
-    "linalg_cholesky_ex": "JAX makes an array of the number of rows",
-    "linalg_ldl_factor_ex": "a loop over rows has a number of rows as its value",
-    "linalg_ldl_solve": "a loop over rows has a number of rows as its value",
-    "slice_scatter": "it asks NumPy for places",
-    "embedding_bag": "bags that begin at offsets are counted in Python",
+KINDS = FORWARD, GRADIENTS, TANGENTS, RECORDED = ("forward", "gradients", "tangents", "recorded gradients")
+_DERIVED = (GRADIENTS, TANGENTS, RECORDED)
+_SEARCH = "a search takes as many rounds as its length has bits"
+_SCAN = "JAX differentiates it by an associative scan, which takes as many rounds as the length has bits"
+_ROWS = "JAX makes an array of the number of rows"
+_LOOP = "a loop over rows has a number of rows as its value"
+_RULE = "its tangent is a rule that is Python code and may have sizes in it"
+_HALF = "JAX's own rule counts half of the frequencies in an array"
+_PLACES = "NumPy computes the places in a storage from sizes and strides"
+BY_SHAPE: dict[str, tuple[Sequence[str], str]] = {
+    "bucketize": ([FORWARD], _SEARCH),
+    "searchsorted": ([FORWARD], _SEARCH),
+    "histogram_of_points": ([FORWARD], "it counts in an array whose size is computed in Python"),
+    "embedding_bag": ([FORWARD, GRADIENTS], "bags that begin at offsets are counted in Python"),
+    "linalg_cholesky_ex": (KINDS, _ROWS),
+    "_linalg_det": ([RECORDED], _ROWS),
+    "linalg_ldl_factor_ex": ([FORWARD], _LOOP),
+    "linalg_ldl_solve": ([FORWARD], _LOOP),
+    "cumprod": (_DERIVED, _SCAN),
+    "logcumsumexp": (_DERIVED, _SCAN),
+    "prod": ([RECORDED], _SCAN),
+    "_fft_c2r": ([GRADIENTS, RECORDED], _HALF),
+    "_fft_r2c": ([GRADIENTS, RECORDED], _HALF),
+    "index_copy": ([TANGENTS], _RULE),
+    "index_put": ([TANGENTS], _RULE),
+    "nansum": ([TANGENTS], _RULE),
+    "scatter_src": ([TANGENTS], _RULE),
+    "segment_reduce_rows": ([GRADIENTS], _RULE),
+    "slice_scatter": (KINDS, _PLACES),
+    "as_strided": ([RECORDED], _PLACES),
+    "as_strided_copy": ([TANGENTS, RECORDED], _PLACES),
 }
-"""The operators of which some calls are traced by their shape, and why."""
+"""The operators of which some calls are traced by their shape: of what kinds these are, and why."""
 
-KINDS = ("forward", "gradients", "tangents", "recorded gradients")
 _OF_SUFFIX = {"_jvp": "tangents", "_backward": "recorded gradients"}
 
 _MOST = {"value": 2, "grad": 2, "second": 1, "jvp": 1}
@@ -105,17 +126,13 @@ def main(args: Any) -> int:
             by_kind[m.kind][m.name] = m.general and by_kind[m.kind].get(m.name, True)
     bar.clear()
     print(table(["of operators", "all", "with templates", ""], [_row(kind, found) for kind, found in by_kind.items()]))
-    without = {name: kind for kind, found in by_kind.items() for name, general in found.items() if not general}
-    rows = [[name, kinds_without(by_kind, name), BY_SHAPE.get(name, "**not listed**")] for name in sorted(without)]
+    found = {(kind, name) for kind, names in by_kind.items() for name, general in names.items() if not general}
+    listed = {(kind, name) for name, (kinds, _) in BY_SHAPE.items() for kind in kinds}
+    rows = [[f"`{name}`", ", ".join(kinds), reason] for name, (kinds, reason) in sorted(BY_SHAPE.items())]
     print("\n" + table(["operator", "traced by its shape", "because"], rows))
-    for name in sorted({*BY_SHAPE} - {*without}):
-        print(f"{name} has an entry in BY_SHAPE, and needs none")
-    return int({*without} != {*BY_SHAPE})
-
-
-def kinds_without(by_kind: dict[str, dict[str, bool]], name: str) -> str:
-    """The kinds in which some calls of an operator have no template."""
-    return ", ".join(kind for kind, found in by_kind.items() if not found.get(name, True))
+    for kind, name in sorted(found ^ listed):
+        print(f"{name}, {kind}: {'not among BY_SHAPE' if (kind, name) in found else 'needs no entry in BY_SHAPE'}")
+    return int(found != listed)
 
 
 def _row(kind: str, found: dict[str, bool]) -> list[str]:

@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
-.PHONY: help demo test check check-static format-check format lint types layers doctests fresh \
+.PHONY: help demo test short-ways check check-static format-check format lint types layers doctests fresh \
         site oracle ecosystem bench accelerator conformance faults fuzz stubs docs hooks matrix dist dist-test clean
 
 help: ## list the targets
@@ -43,6 +43,11 @@ demo: $(VENV)/.installed ## install into .venv, run an unmodified PyTorch script
 
 test: $(VENV)/.installed-test ## run tests and compat_suite on all cores, with or without torch
 	$(RUN_PYTEST) tests compat_suite
+
+# Programs that call the same operators again and again; each call is read in its short form and in its general one.
+short-ways: export TORCHGRAD_JAX_CHECK_CALLS = 1
+short-ways: $(VENV)/.installed-test ## tests in which calls that were met before are compared with the general reading
+	$(RUN_PYTEST) compat_suite/test_values.py compat_suite/test_fuzz.py tests/functions tests/autograd
 
 # In one call, `make check test` runs the test-suite once.
 check: check-static test ## everything that has to hold before a commit
@@ -108,7 +113,7 @@ conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests
 	$(RUN_PYTEST) tests compat_suite
 	TORCHGRAD_JAX_VERIFY=1 $(PY) -m pytest -n $(JOBS) $(CHECKED)
 	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html
-	$(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
+	JAX_TRACEBACK_FILTERING=off $(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
 
 matrix: ## the tests with the oldest and the newest Python, JAX and NumPy, each in an environment of its own
 	.ci/matrix

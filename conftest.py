@@ -19,8 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent
 SEED = 0
 LONG = ROOT / "tests" / "long.list"
-"""The tests that `make test` leaves to `make conformance`, by their names; `.ci/run` runs one in four of them,
-other ones for other commits."""
+"""The tests that `make test` leaves to `make conformance`, by their names."""
 _SOME = 4
 
 # JAX reads these when it is imported; programs that the tests start inherit them.
@@ -50,6 +49,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         f"run them, one in {_SOME} of them (which ones the commit says), none, or no others",
     )
     parser.addoption(
+        "--part",
+        type=int,
+        default=1,
+        metavar="N",
+        help="run one in N of the tests, other ones for other commits: a quick look at another Python or JAX",
+    )
+    parser.addoption(
         "--write-long", type=float, metavar="SECONDS", help=f"write {LONG.name}: the tests that took this long"
     )
 
@@ -63,13 +69,15 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    return [_oracle(config), *_long_tests(config)]
+    return [_oracle(config), *_parts(config)]
 
 
-def _long_tests(config: pytest.Config) -> list[str]:
-    if config.getoption("--long") != "some":
-        return []
-    return [f"long tests: part {_part() + 1} of {_SOME}, by the name of the commit"]
+def _parts(config: pytest.Config) -> list[str]:
+    """Which parts of the tests the name of the commit has chosen."""
+    parts = [("tests", config.getoption("--part"))]
+    if config.getoption("--long") == "some":
+        parts.append(("long tests", _SOME))
+    return [f"{which}: part {_part(n) + 1} of {n}, by the name of the commit" for which, n in parts if n > 1]
 
 
 def _oracle(config: pytest.Config) -> str:
@@ -83,6 +91,7 @@ def _oracle(config: pytest.Config) -> str:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _choose_by_length(config, items)
+    _choose_part(config, items)
     if _oracle_is_live(config):
         return
     skip = pytest.mark.skip(reason="needs live torch")
@@ -97,22 +106,32 @@ def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
         return
     names = LONG.read_text(encoding="utf-8").split("\n")
     # Names that follow one another are the variants of one test, so that some of each test run.
-    left_out = set(names) - set(names[_part() :: _SOME] if wanted == "some" else ())
+    left_out = set(names) - set(names[_part(_SOME) :: _SOME] if wanted == "some" else ())
     chosen = [item for item in items if (item.nodeid in left_out) is (wanted == "only")]
+    _keep(config, items, chosen)
+
+
+def _choose_part(config: pytest.Config, items: list[pytest.Item]) -> None:
+    parts = config.getoption("--part")
+    if parts > 1:
+        _keep(config, items, items[_part(parts) :: parts])
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:
     if len(chosen) < len(items):
         kept = set(map(id, chosen))
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
         items[:] = chosen
 
 
-def _part() -> int:
-    """Which of the parts of the long tests runs, by the name of the commit: the same again for the same commit."""
+def _part(parts: int) -> int:
+    """Which of so many parts of the tests runs, by the name of the commit: the same again for the same commit."""
     git = shutil.which("git")
     if git is None:
         return 0
     command = [git, "-C", str(ROOT), "rev-parse", "HEAD"]
     commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return int(commit or "0", 16) % _SOME
+    return int(commit or "0", 16) % parts
 
 
 _SECONDS_COLD, _SECONDS_WARM = 0.04, 0.03

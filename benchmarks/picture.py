@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ def write(rows: list[dict[str, Any]], file: Path) -> None:
         file: the SVG file to write.
     """
     rows = [r for r in rows if r["ratio"] is not None][::-1]
-    figure, axes = _empty(0.27 * len(rows) + 0.8)
+    figure, axes = _empty(0.3 * len(rows) + 0.8)
     for y, row in enumerate(rows):
         met = row["target"] is None or row["ratio"] <= row["target"]
         color = MET if met else MISSED
@@ -28,7 +29,7 @@ def write(rows: list[dict[str, Any]], file: Path) -> None:
         # Numbers stand in a column of their own, where no mark is.
         beside = axes.get_yaxis_transform()
         axes.text(1.01, y, f"{row['ratio']:.2f}", transform=beside, va="center", color=color)
-    axes.set_yticks(range(len(rows)), [r["name"] for r in rows])
+    axes.set_yticks(range(len(rows)), [_label(r["name"]) for r in rows])
     axes.set(ylim=(-0.7, len(rows) - 0.3))
     _save(figure, file, "time (or memory) divided by torch's; | is what it may be at most", [0.02, 0.1, 0.3, 1, 3, 10])
 
@@ -66,12 +67,12 @@ def models(ratios: dict[str, float], file: Path) -> None:
         file: the SVG file to write.
     """
     ordered = sorted(ratios.items(), key=lambda item: item[1])
-    figure, axes = _empty(0.25 * len(ordered) + 0.8)
+    figure, axes = _empty(0.3 * len(ordered) + 0.8)
     for y, (_, ratio) in enumerate(ordered):
         axes.plot([1, ratio], [y, y], color=MET if ratio <= 2 else MISSED, lw=5, solid_capstyle="butt")
         axes.text(1.01, y, f"{ratio:.2f}", transform=axes.get_yaxis_transform(), va="center", color=GREY)
     axes.axvline(math.exp(sum(map(math.log, ratios.values())) / len(ratios)), color=GREY, lw=2)
-    axes.set_yticks(range(len(ordered)), [name for name, _ in ordered])
+    axes.set_yticks(range(len(ordered)), [_label(name) for name, _ in ordered])
     axes.set(ylim=(-0.7, len(ordered) - 0.3))
     _save(
         figure,
@@ -79,6 +80,11 @@ def models(ratios: dict[str, float], file: Path) -> None:
         "time of an eager training step divided by torch's; the line is the geometric mean",
         [0.5, 1, 2, 4],
     )
+
+
+def _label(name: str) -> str:
+    """A name in lines so short that on a narrow screen the points beside it are seen, too."""
+    return textwrap.fill(name, 34)
 
 
 def _empty(height: float) -> tuple[Any, Any]:
@@ -89,7 +95,7 @@ def _empty(height: float) -> tuple[Any, Any]:
     from matplotlib import pyplot as plt
 
     mpl.rcParams.update({"svg.hashsalt": "benchmarks", "text.color": GREY, "font.size": 9})
-    figure, axes = plt.subplots(figsize=(8.2, height), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6.4, height), layout="constrained")
     axes.axvline(1, color=GREY, lw=1, ls="--")
     axes.set_xscale("log")
     axes.tick_params(colors=GREY, length=0)

@@ -62,12 +62,11 @@ def drawing(events: list[Any]) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH + 20} {height}" '
         'font-family="sans-serif" font-size="11">',
-        f'<rect width="{_WIDTH + 20}" height="{height}" fill="#ffffff"/>',
         *_legend(),
     ]
     for event, depth in zip(events, depths):
         parts += _bar(event, depth, start, scale)
-    parts.append(f'<text x="10" y="{height - 8}" fill="#555">{(end - start) / 1000:.2f} ms</text></svg>\n')
+    parts.append(f'<text x="10" y="{height - 8}" fill="#808890">{(end - start) / 1000:.2f} ms</text></svg>\n')
     return "\n".join(parts)
 
 
@@ -79,7 +78,7 @@ def _legend() -> Iterator[str]:
     for i, (name, colour) in enumerate(_COLOURS.items()):
         x = 10 + 110 * i
         yield f'<rect x="{x}" y="8" width="12" height="12" fill="{colour}"/>'
-        yield f'<text x="{x + 17}" y="18" fill="#333">{name}</text>'
+        yield f'<text x="{x + 17}" y="18" fill="#808890">{name}</text>'
 
 
 def _bar(event: Any, depth: int, start: float, scale: float) -> Iterator[str]:

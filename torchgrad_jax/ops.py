@@ -35,7 +35,7 @@ _OVERLOADS = frozenset({
     "periodic", "periodic_alpha", "periodic_alpha_beta", "input", "data", "generator", "Scalar_Other", "sublist",
     "padding_idx", "p", "p_str", "str_ord", "tol_tensor", "rcond_tensor", "atol_rtol_tensor", "atol_rtol_float", "to",
     "device", "step", "tensor", "Sequence", "using_ints", "complex", "tensor_lr", "source_Tensor", "source_Storage",
-    "_RecordFunction",
+    "_RecordFunction", "msg",
 })  # fmt: skip
 
 
@@ -119,7 +119,12 @@ _LAYERS = frozenset({"linear", "one_hot"})
 """Functions of `nn.functional` with the arguments of the operator."""
 
 
-_NAMED = frozenset({"convolution_backward", "_pin_memory", "_sparse_addmm", "_sparse_mm_reduce_impl"})
+_NAMED = frozenset({
+    "_assert_async", "_assert_scalar", "_flash_attention_forward", "_local_scalar_dense", "_pin_memory",
+    "_scaled_dot_product_cudnn_attention", "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_flash_attention", "_sparse_addmm", "_sparse_mm_reduce_impl", "convolution_backward",
+    "sym_numel", "sym_size", "sym_storage_offset", "sym_stride",
+})  # fmt: skip
 """Operators that nothing here calls; others list them: tables by operator, and subclasses of tensors."""
 
 

@@ -87,6 +87,7 @@ VERSIONS = {
     "torch-geometric": "2.8.1",
     "torchcde": "0.2.5",
     "torchcfm": "1.0.7",
+    "torchdata": "0.11.0",
     "torchdiffeq": "0.2.5",
     "torchinfo": "1.8.0",
     "torchmetrics": "1.9.0",
@@ -115,6 +116,10 @@ _ARROW = (
     "datasets pyarrow pandas dill multiprocess xxhash python-dateutil six pytz tzdata requests urllib3 "
     "charset-normalizer aiohttp aiosignal attrs frozenlist multidict yarl propcache aiohappyeyeballs"
 )
+_TUNE = (
+    "torchao omegaconf antlr4-python3-runtime sentencepiece tiktoken blobfile lxml pycryptodomex kagglesdk regex "
+    f"safetensors tokenizers pillow {_HUB} {_ARROW}"
+)
 _METRICS = "lightning-utilities"
 _PLOTS = "matplotlib contourpy cycler kiwisolver pyparsing python-dateutil six fonttools pillow tqdm"
 REQUIREMENTS = {
@@ -126,7 +131,8 @@ REQUIREMENTS = {
     "captum": need("captum", _PLOTS),
     "curvlinops": need("curvlinops-for-pytorch", f"backpack-for-pytorch unfoldnd einops einconv tqdm scipy {_GP}"),
     "diffusers": need(
-        "diffusers", f"safetensors pillow importlib_metadata zipp requests urllib3 charset-normalizer {_HUB}"
+        "diffusers accelerate",
+        f"psutil safetensors pillow importlib_metadata zipp requests urllib3 charset-normalizer {_HUB}",
     ),
     "e3nn": need("e3nn", f"opt-einsum opt_einsum_fx {_GP}"),
     "einops": need("einops"),
@@ -186,7 +192,8 @@ REQUIREMENTS = {
     "normflows": need("normflows torchcfm", f"POT torchdyn torchdiffeq torchsde torchcde trampoline scipy {_PLOTS}"),
     "sentence_transformers": need(
         "sentence-transformers",
-        f"transformers tokenizers safetensors scikit-learn joblib threadpoolctl narwhals scipy {_HUB}",
+        f"transformers accelerate tokenizers safetensors psutil scikit-learn joblib threadpoolctl narwhals scipy "
+        f"{_HUB} {_ARROW}",
     ),
     "spiking_networks": need("snntorch norse", f"nir nirtorch h5py scipy {_PLOTS}"),
     "stable_baselines": need(
@@ -202,11 +209,8 @@ REQUIREMENTS = {
     "torchrl": need(
         "torchrl tensordict", "gymnasium farama-notifications cloudpickle pyvers orjson importlib_metadata"
     ),
-    "torchtune": need(
-        "torchtune",
-        f"torchao omegaconf antlr4-python3-runtime sentencepiece tiktoken blobfile lxml pycryptodomex kagglesdk regex "
-        f"safetensors tokenizers pillow {_HUB} {_ARROW}",
-    ),
+    "torchtune": need("torchtune", _TUNE),
+    "torchtune_recipe": need("torchtune torchdata", _TUNE),
     "trl": need("trl", f"transformers accelerate tokenizers safetensors psutil peft jinja2 markupsafe {_HUB} {_ARROW}"),
     "ultralytics": need(
         "ultralytics torchvision",

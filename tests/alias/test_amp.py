@@ -50,6 +50,34 @@ def products_inside_of_other_functions(m):
 
 
 @PROGRAMS
+def joins_of_dtypes(m):
+    one = m.ones(2)
+    x, h, b, d, i = one, one.half(), one.bfloat16(), one.double(), one.long()
+    lists = [
+        [x, h],
+        [h, x],
+        [h, h],
+        [b, b],
+        [x, b],
+        [h, b],
+        [d, h],
+        [d, d],
+        [i, i],
+        [i, b],
+        [x, h, b],
+        [h, b, x],
+        [b, i, x],
+    ]
+    found = []
+    for lower in (m.bfloat16, m.float16):
+        with m.autocast("cpu", dtype=lower):
+            for given in lists:
+                out = attempt(lambda given=given: m.cat(given))
+                found.append(str(out.dtype) if isinstance(out, m.Tensor) else out)
+    return found
+
+
+@PROGRAMS
 def modes_of_the_user_see_calls(m):
     calls = []
 

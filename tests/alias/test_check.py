@@ -99,10 +99,22 @@ def test_programs(tmp_path, capsys, text, code, said):
 
 
 def test_what_cannot_be_found(capsys):
-    assert check.main(["no/such/file.py"]) == 2
-    assert "no file, folder or package" in capsys.readouterr().err
+    for name in ("no/such/file.py", "nofile.py", "no.such.module", "json.no_such_module", "json.decoder.deeper", "a-b"):
+        assert check.main([name]) == 2
+        assert "no file, folder or package" in capsys.readouterr().err
     assert check.main([]) == 2
     assert "usage" in capsys.readouterr().err
+
+
+def test_a_package_is_read_without_being_run(tmp_path, monkeypatch, capsys):
+    for folder, text in (("around", "raise SystemExit('it ran')"), ("around/inner", "raise SystemExit('it ran')")):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "__init__.py").write_text(text)
+    (tmp_path / "around/inner/part.py").write_text("import torch\ntorch.not_there\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in ("around", "around.inner", "around.inner.part"):
+        assert check.main([name]) == 1
+        assert "torch.not_there" in capsys.readouterr().out
 
 
 ASKED = """\
@@ -141,6 +153,27 @@ def test_a_name_that_the_program_asks_for_first_breaks_nothing(tmp_path):
     assert found == {"two", "seven", "eight", "eleven", "twelve"}
     path.write_text("import torch\ntry:\n    torch.nothing\nexcept AttributeError:\n    pass\n", encoding="utf-8")
     assert check.main([str(path)]) == 0
+
+
+def test_what_a_program_gives_to_a_class_of_torch_is_its_own(tmp_path):
+    (tmp_path / "one.py").write_text(
+        "import torch, torch.distributions as D\nD.Normal.best = 3\ntorch.backends.cudnn.no_such_flag = True\n"
+        "print(D.Normal.worst)\n"
+    )
+    (tmp_path / "two.py").write_text("import torch\nprint(torch.distributions.Normal.best)\n")
+    uses, _ = check.check([str(tmp_path)])
+    assert {u.name for u in uses if u.breaks} == {
+        "torch.distributions.Normal.worst",
+        "torch.backends.cudnn.no_such_flag",
+    }
+
+
+def test_annotations_that_stay_text_break_nothing(tmp_path):
+    text = "import torch\ndef f(x: torch.no_a) -> torch.no_b:\n    y: torch.no = torch.no_c\nz: torch.no_d\n"
+    for name, first in (("text", "from __future__ import annotations\n"), ("values", "")):
+        (tmp_path / f"{name}.py").write_text(first + text)
+    breaks = [{u.name for u in check.check([str(tmp_path / f"{n}.py")])[0] if u.breaks} for n in ("text", "values")]
+    assert breaks == [{"torch.no_c"}, {f"torch.no_{c}" for c in "abcd"}]
 
 
 def test_a_folder_gives_a_page(tmp_path, capsys):

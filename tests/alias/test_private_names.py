@@ -42,3 +42,15 @@ def dynamo_has_a_switch_for_long_errors(m):
         inside = config.verbose
     config.verbose = before
     return before, inside, config.verbose
+
+
+@program
+def operators_stand_in_lists_whoever_calls_them(m):
+    """Policies of checkpoints and tables of converters name operators of other devices, of sizes and of checks."""
+    kinds = "flash", "efficient", "cudnn"
+    names = [*(f"_scaled_dot_product_{kind}_attention.default" for kind in kinds), "sym_size.int", "sym_numel.default"]
+    found = []
+    for name in [*names, "_local_scalar_dense.default", "_assert_async.msg", "_assert_scalar.default"]:
+        packet, overload = name.split(".")
+        found.append(hasattr(getattr(m.ops.aten, packet), overload))
+    return found

@@ -46,6 +46,21 @@ def reductions(m):
 
 
 @program
+def writes_by_masks(m):
+    """One value where a mask of all or of the first dimensions is true: the node saves the mask."""
+    mask = m.tensor([[True, False], [True, True]])
+    out = []
+    for at, value in ((mask, 0.0), (mask[0], leaf(m, 5.0)), (mask, leaf(m, 6.0)[0]), ((mask,), 2)):
+        x = leaf(m, 1.0, 2.0, 3.0, 4.0)
+        y = x.view(2, 2) * 1
+        y[at] = value
+        out += shown(y)
+        (y * y).sum().backward()
+        out += [x.grad, getattr(value, "grad", None) if at is not mask else None]
+    return out
+
+
+@program
 def views(m):
     x = leaf(m, 1, 2, 3, 4, 5, 6).view(2, 3) * 1
     return shown(
@@ -151,6 +166,20 @@ def parts_that_were_written_show_nothing(m):
     y = leaf(m, 1, 2) * 1
     y[0].mul_(y[1])
     return [n for n in dir(y.grad_fn) if "saved" in n]
+
+
+@program
+def values_written_by_a_mask(m):
+    mask, value = m.tensor([[True, False], [False, True]]), leaf(m, 5)
+    x = leaf(m, 1, 2, 3, 4).view(2, 2) * 1
+    x[mask] = 0
+    by_row = leaf(m, 1, 2, 3, 4).view(2, 2) * 1
+    by_row[:, mask[0]] = value
+    first = leaf(m, 1, 2, 3, 4).view(2, 2) * 1
+    first.index_put_((mask[1],), first[:1, :1])
+    out = shown(x, by_row, first, leaf(m, 1, 2).index_put((mask[0],), value.view(())))
+    by_row.sum().backward()
+    return out, x, by_row, first, value.grad
 
 
 @pytest.mark.parametrize("name", ["start", "step", "dim", "self_sym_sizes"])

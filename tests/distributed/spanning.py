@@ -114,20 +114,97 @@ def tensors_over_a_mesh(m, d):
     y = (tensors.DTensor.from_local(own, mesh, [tensors.Shard(0)]) * x).to_local()
     (y * (rank + 1)).sum().backward()
     columns = x.redistribute(placements=[tensors.Shard(1)])
-    found = (x.to_local(), whole(x), str(x), columns.to_local(), y.detach(), own.grad, whole(x.sum()))
-    return *found, summands(m, d, tensors, mesh)
+    return x.to_local(), whole(x), str(x), columns.to_local(), y.detach(), own.grad, whole(x.sum())
 
 
-def summands(m, d, tensors, mesh):
-    """Tensors whose values are reductions of what the processes have."""
-    found = []
+def summands(m, d):
+    """Tensors that are reductions of what the processes have: what they say, what becomes of them, and gradients."""
+    meshes, tensors, *_ = parts(m)
+    mesh = meshes.init_device_mesh("cpu", (d.get_world_size(),))
+    everywhere, rows, found = [tensors.Replicate()], [tensors.Shard(0)], []
+
+    def made(op="sum"):
+        own = (m.arange(8.0).reshape(4, 2) + 1) * (d.get_rank() + 1)
+        own.requires_grad_(op == "sum")
+        return tensors.DTensor.from_local(own, mesh, [tensors.Partial(op)]), own
+
+    def added_up(t):
+        local = t.to_local().detach().clone()
+        d.all_reduce(local)
+        return local
+
     for op in ("sum", "avg", "max", "min", "product"):
-        own = (m.arange(3.0) + 2 * d.get_rank() + 1).requires_grad_(op == "sum")
-        t = tensors.DTensor.from_local(own, mesh, [tensors.Partial(op)])
-        found.append(t.redistribute(placements=[tensors.Replicate()]).to_local().detach())
-        if op == "sum":
-            (t.full_tensor() * m.arange(3.0)).sum().backward()
-            found.append(own.grad)
+        t = made(op)[0].detach()
+        views = t.t(), t[0], t.view(8), t.redistribute(placements=[tensors.Partial(op)])
+        found.append([str(v.placements) for v in (t, *views)])
+        found += [whole(t), t.redistribute(placements=everywhere).to_local()]
+    for placements in (everywhere, rows):
+        t, own = made()
+        there = t.redistribute(placements=placements)
+        (there.to_local() * (d.get_rank() + 2)).sum().backward()
+        found.append([str(t.placements), str(there.placements), there.detach().to_local(), own.grad])
+    t, own = made()
+    again = tensors.DTensor.from_local(t.to_local() * 3, mesh, [tensors.Partial()])
+    (whole(again) * m.arange(8.0).reshape(4, 2)).sum().backward()
+    found += [added_up(t), whole(again).detach(), own.grad]
+    t = made()[0].detach()
+    t.add_(t)
+    found += [str(t.placements), whole(t), added_up(t), str(m.nn.Parameter(t).placements)]
+    replicated = tensors.distribute_tensor(m.ones(2), mesh, everywhere)
+    refused = [
+        complaint(lambda t=t: t.redistribute(placements=[tensors.Partial()])) for t in (replicated, made("max")[0])
+    ]
+    return found, refused
+
+
+def layers_that_give_summands(m, d):
+    """A layer split by rows that leaves its products to be added up: whoever adds them up adds no product twice."""
+    meshes, tensors, _, parallel, _ = parts(m)
+    mesh, n, found = meshes.init_device_mesh("cpu", (d.get_world_size(),)), m.nn, []
+
+    class Block(n.Module):
+        def __init__(self, inner):
+            super().__init__()
+            self.inner = inner
+
+        def forward(self, x):
+            return self.inner(x)
+
+    joined = parallel.PrepareModuleOutput(
+        output_layouts=tensors.Partial(), desired_output_layouts=tensors.Shard(0), use_local_output=False
+    )
+    for local in (True, False):
+        m.manual_seed(0)
+        model = Block(n.Sequential(n.Linear(4, 8), n.Linear(8, 3)))
+        last = parallel.RowwiseParallel(output_layouts=tensors.Partial(), use_local_output=local)
+        plan = {"inner": joined, "inner.0": parallel.ColwiseParallel(), "inner.1": last}
+        parallel.parallelize_module(model, mesh, plan)
+        out = model(m.randn(4, 4))
+        whole(out).square().sum().backward()
+        found.append([str(out.placements), whole(out).detach(), [whole(p.grad) for p in model.parameters()]])
+    return found
+
+
+def meshes_that_differ(m, d):
+    """What takes tensors of two meshes says so, whichever way the call is answered."""
+    meshes, tensors, *_ = parts(m)
+    size = d.get_world_size()
+    ranks = (list(range(size)), list(reversed(range(size))))
+    x, y = (tensors.distribute_tensor(m.ones(4, 4), meshes.DeviceMesh("cpu", r), [tensors.Shard(0)]) for r in ranks)
+    calls = {
+        "an operator": lambda a, b: a + b,
+        "a list": lambda a, b: m.cat([a, b]),
+        "a write": lambda a, b: a.clone().add_(b),
+        "a choice": lambda a, b: m.where(a > 0, a, b),
+        "a layer": lambda a, b: m.nn.functional.linear(a, b),
+        "three operands": lambda a, b: m.addcmul(a, b, b),
+    }
+    found = []
+    for fn in calls.values():
+        fn(x, x.clone())
+        found.append([complaint(lambda fn=fn: fn(x, y))[0] for _ in range(2)])
+        words = "Cannot run", "on inputs with different meshes"  # torch has others for lists of tensors
+        found.append(m.__name__ == "torch" or all(w in complaint(lambda fn=fn: fn(x, y))[1] for w in words))
     return found
 
 
@@ -451,6 +528,8 @@ def unequal_parts(m, d):
     part.fill_(rank + 1)
     x.add_(1)
     part[0] = 7
+    if rank == 0:
+        x.to_local()[1] = 5  # which waits for no other process
     found += [seen(x), part]
     for size in (1, 2, 3):
         found += [seen(f(size, 2, device_mesh=mesh, placements=rows)) for f in (tensors.zeros, tensors.ones)]

@@ -78,6 +78,21 @@ def parameters_in_unequal_parts(m, d):
     return spanning.parameters_in_unequal_parts(m, d)
 
 
+@together
+def summands(m, d):
+    return spanning.summands(m, d)
+
+
+@together
+def layers_that_give_summands(m, d):
+    return spanning.layers_that_give_summands(m, d)
+
+
+@together
+def meshes_that_differ(m, d):
+    return spanning.meshes_that_differ(m, d)
+
+
 def test_a_module_is_not_sharded_in_each_process_alone(monkeypatch):
     class Two:
         def size(self):

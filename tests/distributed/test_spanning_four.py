@@ -23,6 +23,16 @@ def checkpoint_of_sizes_that_do_not_divide(m, d):
 
 
 @together
+def summands(m, d):
+    return spanning.summands(m, d)
+
+
+@together
+def layers_that_give_summands(m, d):
+    return spanning.layers_that_give_summands(m, d)
+
+
+@together
 def stages_that_differ(m, d):
     """Each stage of a pipeline splits its own layer over a mesh of its ranks; a slice of one mesh is refused."""
     meshes, _, fsdp, _, _ = spanning.parts(m)

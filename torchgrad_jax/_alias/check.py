@@ -2,13 +2,15 @@
 
 The source is read, not run. A name counts as supported if it can be looked up; what a docstring says
 after "Differs from torch:" is told, and so is what a function refuses altogether. A missing name breaks nothing where
-the program asks first: within `try` with `except ImportError`, or behind `if torch.xpu.is_available()`.
+the program asks first: within `try` with `except ImportError`, or behind `if torch.xpu.is_available()`. Nor does it in
+an annotation that nobody evaluates. A method that the program gives to a class of torch is not a name of torch.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import importlib.machinery
 import importlib.util
 import inspect
 import json
@@ -115,8 +117,14 @@ class _Reader(ast.NodeVisitor):
         self.bound: dict[str, str] = {}
         self.uses: list[tuple[str, int, bool]] = []
         self.methods: list[tuple[str, int, bool]] = []
+        self.given: list[str] = []
+        """Attributes that the program sets."""
         self._asked = 0
         """How many questions the part that is being read stands behind."""
+        self._unread_annotations = False
+        """Whether annotations stay text when the file runs; those of local variables do in any case."""
+        self._functions = 0
+        """How many functions the part that is being read is inside of."""
 
     def _use(self, name: str, line: int) -> None:
         self.uses.append((name, line, self._asked > 0))
@@ -162,6 +170,8 @@ class _Reader(ast.NodeVisitor):
                 self.bound.pop(a.asname or a.name.partition(".")[0], None)
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        if node.module == "__future__":
+            self._unread_annotations |= any(a.name == "annotations" for a in node.names)
         for a in node.names:
             if node.level == 0 and _is_torch(node.module or "") and a.name != "*":
                 self.bound[a.asname or a.name] = f"{node.module}.{a.name}"
@@ -189,9 +199,15 @@ class _Reader(ast.NodeVisitor):
             else:
                 self.visit(target)
 
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        self._visit_all([node.annotation], self._unread_annotations or self._functions > 0)
+        self._visit_all([node.target, *([node.value] if node.value else [])], False)
+
     def visit_Attribute(self, node: ast.Attribute) -> None:
         name = self._dotted(node)
         if name is not None:
+            if isinstance(node.ctx, ast.Store):
+                self.given.append(name)
             self._use(name, node.lineno)
             return
         if node.attr in _METHODS:
@@ -218,16 +234,16 @@ class _Reader(ast.NodeVisitor):
                 self.visit(part)
         every = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
         every += [a for a in (node.args.vararg, node.args.kwarg) if a is not None]
-        for a in every:
-            if a.annotation is not None:
-                self.visit(a.annotation)
+        annotations = [a.annotation for a in every] + [getattr(node, "returns", None)]
+        self._visit_all([a for a in annotations if a is not None], self._unread_annotations)
         for a in every:
             self.bound.pop(a.arg, None)
+        self._functions += 1
         if isinstance(node, ast.Lambda):
             self.visit(node.body)
         else:
-            for part in (*node.decorator_list, *([node.returns] if node.returns else []), *node.body):
-                self.visit(part)
+            self._visit_all([*node.decorator_list, *node.body], False)
+        self._functions -= 1
         self.bound = before
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _function
@@ -294,7 +310,7 @@ def files_of(paths: Iterable[str]) -> Iterator[Path]:
         elif path.exists():
             yield path
         else:
-            spec = importlib.util.find_spec(p) if re.fullmatch(r"[\w.]+", p) else None
+            spec = _spec(p) if re.fullmatch(r"\w+(\.\w+)*", p) else None
             if spec is None:
                 raise FileNotFoundError(f"no file, folder or package {p!r}")
             for place in spec.submodule_search_locations or ():
@@ -303,10 +319,28 @@ def files_of(paths: Iterable[str]) -> Iterator[Path]:
                 yield Path(spec.origin)
 
 
+def _is_class(name: str) -> bool:
+    parts = name.split(".")
+    holder: Any = _submodule(".".join(parts[:-1]))
+    return isinstance(getattr(holder, parts[-1], None), type)
+
+
+def _spec(name: str) -> importlib.machinery.ModuleSpec | None:
+    """Where a module is, which `importlib.util.find_spec` says only after it has run the packages around it."""
+    top, *parts = name.split(".")
+    spec = importlib.util.find_spec(top)
+    for part in parts:
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(part, spec.submodule_search_locations)
+    return spec
+
+
 def check(paths: Iterable[str]) -> tuple[list[Use], list[str]]:
     """All uses of torch in some files, and complaints about files that cannot be read."""
     uses: dict[str, Use] = {}
     known: dict[str, tuple[str, str, str]] = {}
+    given: set[str] = set()
     complaints: list[str] = []
     for file in files_of(paths):
         reader = _Reader()
@@ -315,6 +349,7 @@ def check(paths: Iterable[str]) -> tuple[list[Use], list[str]]:
         except (SyntaxError, ValueError) as e:
             complaints.append(f"{file}: {e}")
             continue
+        given.update(name for name in reader.given if _is_class(name.rpartition(".")[0]))
         for name, line, asked in reader.uses:
             if name not in known:
                 known[name] = resolve(name)
@@ -326,7 +361,8 @@ def check(paths: Iterable[str]) -> tuple[list[Use], list[str]]:
             shown = f"torch.Tensor.{method}"
             note = f"{unsupported.TENSOR_METHODS[method]} (if this is a tensor's)"
             uses.setdefault(shown, Use(shown, "missing", note)).add(str(file), line, asked)
-    return sorted(uses.values(), key=lambda u: u.name), complaints
+    own = {name for name, use in uses.items() if use.kind == "missing" and name in given}
+    return sorted((u for u in uses.values() if u.name not in own), key=lambda u: u.name), complaints
 
 
 # --- telling --------------------------------------------------------------------------------------
@@ -361,7 +397,8 @@ def report(uses: Sequence[Use], complaints: Sequence[str], *, every: bool = Fals
     guarded = [u for u in uses if u.kind == "missing" and u.asked_first]
     lines = [*complaints]
     lines.append(
-        f"{len(uses)} names of torch: {counts['supported']} supported, {counts['differs']} differ, "
+        f"{len(uses)} names of torch: {counts['supported']} supported, "
+        f"{counts['differs']} {'differs' if counts['differs'] == 1 else 'differ'}, "
         f"{counts['missing']} missing" + (f" ({len(guarded)} of them where the program asks first)" if guarded else "")
     )
     if len(files) > 1:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +12,7 @@ from jax.sharding import Sharding
 from .._core import events
 from .._core.arrays import devices, dtypes
 from .._core.arrays.formats import memory_format
+from .._core.arrays.shapes import check_bytes
 from .._core.errors.messages import UnsupportedLayoutError
 from .._core.state import MODES, OBSERVED
 from .._engine.entry.arguments import as_float, as_int, as_number, is_number as is_number, type_name
@@ -175,13 +177,10 @@ def _unusual_shape(fn: str, value: Sequence[Any], position: int, name: str) -> t
 
 def check_shape(shape: tuple[int, ...], itemsize: int = 1) -> None:
     """Refuse shapes that no tensor can have."""
-    numel = itemsize
     for n in shape:
         if n < 0:
             raise RuntimeError(f"Trying to create tensor with negative dimension {n}: {list(shape)}")
-        numel *= n
-    if numel >= _MAX_BYTES:
-        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}")
+    check_bytes(shape, None, math.prod(shape), itemsize)
 
 
 def integer(fn: str, name: str, value: Any, position: int = 0) -> int:
@@ -236,20 +235,28 @@ def device_of(fn: str, value: Any) -> devices.device:
 
 
 def options(
-    fn: str, dtype: Any, layout_: Any, device: Any, pin_memory: Any, requires_grad: Any
+    fn: str,
+    dtype: Any,
+    layout_: Any,
+    device: Any,
+    pin_memory: Any,
+    requires_grad: Any,
+    otherwise: devices.device | None = None,
 ) -> tuple[Any, devices.device]:
-    """The dtype (None where none is given) and device that a call asks for; checks the rest."""
+    """The dtype (None where none is given) and device that a call asks for, `otherwise` if none; checks the rest."""
     if layout_ is not None and layout_ is not strided_layout:
         check_layout(fn, layout_)
     if pin_memory is not False and pin_memory is not None:
         check_pinned(fn, pin_memory)
-        if pin_memory and device is None:  # pinned memory belongs to the host
+        if pin_memory and device is None and otherwise is None:  # pinned memory belongs to the host
             device = "cpu"
     if requires_grad.__class__ is not bool:
         raise wrong(fn, "requires_grad", "bool", requires_grad)
     if dtype is not None and dtype.__class__ is not dtypes.dtype:
         dtype = dtype_of(fn, dtype)
-    return dtype, devices.default_device() if device is None else device_of(fn, device)
+    if device is None:
+        return dtype, otherwise or devices.default_device()
+    return dtype, device_of(fn, device)
 
 
 def check_layout(fn: str, value: Any) -> None:

@@ -139,21 +139,23 @@ def scalar_tensor(
 # --- strides of one's own -------------------------------------------------------------------------
 
 
-def _check_strided(shape: tuple[int, ...], stride: tuple[int, ...]) -> None:
+def _check_strided(shape: tuple[int, ...], stride: tuple[int, ...], itemsize: int = 1) -> None:
     if len(shape) != len(stride):
         raise RuntimeError(
             f"dimensionality of sizes ({len(shape)}) must match dimensionality of strides ({len(stride)})"
         )
-    check_shape(shape)
+    if any(n < 0 for n in shape):
+        check_shape(shape)
     if any(s < 0 for s in stride):
         raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)} and strides={list(stride)}")
+    shapes.check_bytes(shape, stride, shapes.storage_extent(shape, stride), itemsize)
 
 
 def _empty_strided(
     fn: str, size: Any, stride: Any, dt: dtypes.dtype, dev: devices.device, requires_grad: bool
 ) -> Tensor:
     shape, steps = shape_of(fn, size), shape_of(fn, stride, 2, "stride")
-    _check_strided(shape, steps)
+    _check_strided(shape, steps, dt.itemsize)
     zeros = np.zeros((), dt.np)
     host = np.broadcast_to(zeros, shape) if dev.type == "meta" else np.zeros(shape, dt.np)
     return with_strides(host, steps, dev, requires_grad)

@@ -229,11 +229,11 @@ def like(
         (input,) = faked(fn, (input,))
     if isinstance(device, Sharding):
         device = first_device(device)
-    dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad)
     m = input._m
+    dt, dev = options(fn, dtype, layout, device, pin_memory, requires_grad, m.device)
     kind = format_of(fn, memory_format)
     if kind is None or kind is preserve_format:
         strides = m.strides if m.dense else shapes.preserve_strides(m.shape, m.strides)
     else:
         strides = None if kind is contiguous_format else strides_in(kind, m.shape)
-    return meta(m.shape, dt or m.dtype, m.device if device is None else dev, strides)
+    return meta(m.shape, dt or m.dtype, dev, strides)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import dtypes, shapes
-from .._core.arrays.numbers import check_fits
+from .._core.arrays.numbers import check_fits, check_read, may_not_fit
 from .._core.errors import messages as errors, warn
 from .._core.errors.checks import fail_if
 from .._core.state import MODES
@@ -15,9 +15,10 @@ from .._engine.entry.bind import METHODS, composite, ops
 from .._engine.graph.deferred import later
 from .._engine.graph.record import no_grad
 from .._engine.memory.concrete import concrete
+from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor
 from .create import from_host
-from .indexing import expand_masks, fills_masked, index_put_, refuse_byte_mask
+from .indexing import expand_masks, fills_masked, fits_as_mask, index_put_, refuse_byte_mask
 from .traced_spans import comes_later, traced
 
 _MASKS = (dtypes.bool_, dtypes.uint8)
@@ -110,6 +111,10 @@ def index_put(input: Tensor, indices: Any, values: Tensor, accumulate: bool = Fa
         return ops.masked_fill(input, mask, ops.view(ops._to_copy(values, input._m.dtype), ()))
     if fills_masked(given, values, accumulate):
         refuse_byte_mask(indices)
+        if may_not_fit(values._m.dtype, input._m.dtype):
+            check_read(read(values), input._m.dtype)
+        if fits_as_mask(given, input):
+            return ops._index_put_mask(input, given, values)
     return ops.index_put(input, _integer_indices(input, indices), values, accumulate)
 
 

@@ -121,20 +121,28 @@ _GATHERED = (Tensor, bool, np.bool_, list, tuple, range, np.ndarray)
 """What of an index becomes a tensor; anything else has to be a number."""
 
 
-_WHOLE_INDICES = (dtypes.int64, dtypes.bool_)
-"""Of what dtype a tensor is that is an index as it is."""
+def _dims_of_tensors(items: Sequence[Any]) -> int:
+    """How many dimensions are indexed by tensors that are indices as they are; 0 if there is anything else."""
+    dims = 0
+    for t in items:
+        m = t._m if t.__class__ is Tensor else None
+        if m is None or not m.ndim or (m.dtype is not dtypes.int64 and m.dtype is not dtypes.bool_):
+            return 0
+        dims += m.ndim if m.dtype is dtypes.bool_ else 1
+    return dims
 
 
 def parse(x: Tensor, index: Any) -> tuple[Tensor, list[Tensor | None]]:
     """Apply ints, slices, None and Ellipsis as views; collect what must be gathered."""
     if index.__class__ is int and x._m.ndim:
         return _select(x, 0, index, x, 0), []
-    whole = index.__class__ is Tensor and index._m.ndim and index._m.dtype in _WHOLE_INDICES
-    if whole and _width(index) <= x._m.ndim:
-        return x, [index]
+    ndim = x._m.ndim
+    if index.__class__ is Tensor or index.__class__ is tuple:
+        tensors = [index] if index.__class__ is Tensor else [*index]
+        if 0 < _dims_of_tensors(tensors) <= ndim:
+            return x, tensors
     items = _wrap_tuple(index)
     used = sum(_width(v) for v in items)
-    ndim = x._m.ndim
     if used > ndim:
         _refuse_too_many(x, index)
     out, at = x, 0
@@ -257,7 +265,11 @@ _BYTE_MASK = "indexing with dtype torch.uint8 is now deprecated, please use a dt
 
 def expand_masks(x: Tensor, indices: Sequence[Tensor | None]) -> list[Tensor | None]:
     """Bool and byte masks replaced by the integer indices of their true elements."""
-    if not any(t is not None and (_is_mask(t) or t._m.device is not x._m.device) for t in indices):
+    here = x._m.device
+    for t in indices:
+        if t is not None and (_is_mask(t) or t._m.device is not here):
+            break
+    else:
         return [*indices]
     out: list[Tensor | None] = []
     at = 0
@@ -336,7 +348,7 @@ def _set(self: Tensor, index: Any, value: Any) -> None:
     if not indices:
         copy_to(out, value)
         return
-    index_put_(out, indices, _trim(value), fills=not _is_one_flag(index))
+    index_put_(out, indices, _trim(value), fills=value._m.numel == 1 and not _is_one_flag(index))
 
 
 def _is_half(dtype: dtypes.dtype) -> bool:
@@ -437,75 +449,53 @@ def index_put_(
 
     With `fills` a mask and one value are a `masked_fill_`, which casts the value.
     """
-    fills = fills and fills_masked(given, values, accumulate)
-    if fills and len(given) == 1 and given[0].is_meta:
-        return _fill_masked(out, given[0], values)
-    if fills:
+    m = out._m
+    if fills := fills and fills_masked(given, values, accumulate):
         refuse_byte_mask(given)
-        if may_not_fit(values._m.dtype, out._m.dtype):
+        if may_not_fit(values._m.dtype, m.dtype):
             if MODES.bits & GRAD:
                 check_inplace(out, requires_grad_of(out) or requires_grad_of(values))
-            check_read(read(values), out._m.dtype)
-    if not accumulate and _put_where_traced(out, given, values, fills):
+            check_read(read(values), m.dtype)
+        if fits_as_mask(given, out) and not m.overlaps:
+            return ops._index_put_mask_(out, tuple(given), values)
+        values = ops.clone(values) if values._m.dtype is m.dtype else ops._to_copy(values, m.dtype)
+    elif not accumulate and _put_where_traced(out, given, values):
         return out
-    if fills and len(given) == 1 and _is_plain_fill(out, given[0], values):
-        return _fill_masked(out, given[0], values)
     indices = tuple(expand_masks(out, given))
-    if fills and values._st is out._st and not requires_grad_of(values):
-        values = ops.clone(values)
-    m = out._m
-    put = ops.index_put_
-    if fills and values._m.dtype is not m.dtype:  # only a fill casts the value
-        if values._m.dtype.category < dtypes.FLOATING:
-            values = ops._to_copy(values, m.dtype)
-        else:
-            put = ops._index_put_number_
     recorded = MODES.bits & GRAD and m.overlaps
     if recorded:
         check_inplace(out, requires_grad_of(out) or requires_grad_of(values))
     if is_mirrored(out):
         check_writable(out)
     if not warn_of_overlap(out, "index_put", "tensor[indices] = tensor"):
-        return put(out, indices, values, accumulate)
+        return ops.index_put_(out, indices, values, accumulate)
     if fills:
         warn_of_overlap(out, "masked_fill")
     from .create import tensor
 
     places = ops.index(tensor(places_in(m.shape, m.strides), device=m.device), indices)
     flat = as_strided_view(out, (m.extent,), (1,), None)
-    put(flat, (places,), values, accumulate)
+    ops.index_put_(flat, (places,), values, accumulate)
     if recorded and requires_grad_of(out):
         forbid_gradient(out)
     return out
 
 
-def _fill_masked(out: Tensor, mask: Tensor, value: Tensor) -> Tensor:
-    """Write one value where a mask of the first dimensions is true."""
-    m = out._m
-    if mask._m.ndim < m.ndim:
-        mask = ops.view(mask, (*mask._m.shape, *[1] * (m.ndim - mask._m.ndim)))
-    if value._m.dtype is not m.dtype:
-        value = ops._to_copy(value, m.dtype)
-    return ops.masked_fill_(out, mask, ops.view(value, ()) if value._m.ndim else value)
+def fits_as_mask(given: Sequence[Any], out: Tensor) -> bool:
+    """Whether the only index is a mask of some dimensions of `out`, on its device."""
+    at = next(k for k, t in enumerate(given) if t is not None)
+    mask, shape = given[at]._m, out._m.shape
+    return mask.ndim > 0 and mask.shape == shape[at : at + mask.ndim] and mask.device is out._m.device
 
 
-def _is_plain_fill(out: Tensor, mask: Tensor, value: Tensor) -> bool:
-    """Whether nobody can tell a write by a mask from `masked_fill_`, which need not look for what is true."""
-    m, mode = out._m, MODES.bits
-    if mode > GRAD or (mode and (requires_grad_of(out) or requires_grad_of(value))) or m.overlaps or is_mirrored(out):
-        return False
-    if value._m.dtype is not m.dtype and value._m.dtype.category >= dtypes.FLOATING:
-        return False
-    fits = mask._m.ndim and mask._m.shape == m.shape[: mask._m.ndim]
-    return bool(fits) and mask._m.device is m.device and value._m.device is m.device
-
-
-def _put_where_traced(out: Tensor, given: Sequence[Any], values: Tensor, fills: bool) -> bool:
+def _put_where_traced(out: Tensor, given: Sequence[Any], values: Tensor) -> bool:
     """Write by a mask whose values are being traced, if what is written does not depend on how many are true."""
-    at = next((k for k, t in enumerate(given) if t is not None), len(given))
-    if at != len(given) - 1 or given[at]._m.dtype is not dtypes.bool_ or not is_traced(given[at]):
+    mask, m = given[-1] if given else None, out._m
+    if mask is None or mask._m.dtype is not dtypes.bool_ or not is_traced(mask):
         return False
-    mask, m = given[at], out._m
+    at = len(given) - 1
+    if any(t is not None for t in given[:at]):
+        return False
     chosen, after = mask._m.ndim, m.ndim - at - mask._m.ndim
     if not chosen or mask._m.shape != m.shape[at : at + chosen]:
         return False
@@ -516,9 +506,7 @@ def _put_where_traced(out: Tensor, given: Sequence[Any], values: Tensor, fills: 
             return False
         values = ops.view(values, (*shape[:counted], *[1] * chosen, *shape[counted + 1 :]))
     if values._m.dtype is not m.dtype:
-        if not fills:
-            return False
-        values = ops._to_copy(values, m.dtype)
+        return False
     mask = ops.view(mask, (*mask._m.shape, *[1] * after))
     ops.copy_(out, ops.where(mask, values, out))
     return True

@@ -169,7 +169,7 @@ def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """All products of an element of one vector and one of another."""
     _require_vector("self", input)
     _require_vector("vec2", vec2)
-    return ops.mul(reshape(input, (input._m.numel, 1)), vec2)
+    return ops.mul(ops.view(input, (input._m.numel, 1)), vec2)
 
 
 def _same_dtype(a: Tensor, b: Tensor) -> None:

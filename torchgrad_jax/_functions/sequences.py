@@ -20,7 +20,7 @@ from .._engine.entry.arguments import as_int
 from .._engine.memory.concrete import concrete
 from .._engine.memory.tensor import Tensor
 from . import data as data_
-from .arguments import factory, integer, is_number, number, options, real, unmatched, wrong
+from .arguments import check_shape, factory, integer, is_number, number, options, real, unmatched, wrong
 from .fresh import fresh, from_host, into, known, put, remember
 from .traced_spans import span, traced
 
@@ -156,7 +156,9 @@ def _count(first: Any, last: Any, by: Any, dt: dtypes.dtype) -> int:
     _check_ends(first, last, by)
     if math.isnan(by):
         raise RuntimeError("step must be nonzero")
-    return math.ceil((last - first) / by)
+    n = math.ceil((last - first) / by)
+    check_shape((n,), dt.itemsize)
+    return n
 
 
 def _steps(first: Any, by: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
@@ -263,6 +265,7 @@ def linspace(
 
 def _spaced(first: Any, last: Any, n: int, dt: dtypes.dtype) -> np.ndarray:
     refuse("linspace_cpu", dt, dtypes.bool_, *_UNSIGNED)
+    check_shape((n,), dt.itemsize)
     a, b = data_.number_as(first, dt), data_.number_as(last, dt)
     if n < 2:
         return np.full(n, a, dt.np)

@@ -10,6 +10,7 @@ import numpy as np
 from .._core.arrays import dtypes
 from .._core.arrays.formats import preserve_format, strides_in
 from .._core.arrays.meta import meta
+from .._core.arrays.shapes import check_bytes, check_numel
 from .._core.arrays.transfer import put
 from .._core.errors.messages import NO_STORAGE, no_forward
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, UNDER_JAX
@@ -63,8 +64,7 @@ def _resized(self: Tensor, shape: tuple[int, ...], memory_format: Any, fn: str) 
     kind = format_of(fn, memory_format)
     if kind is preserve_format:
         raise RuntimeError("Unsupported memory formatPreserve")
-    if any(n < 0 for n in shape):
-        raise RuntimeError("numel: integer multiplication overflow")
+    check_numel([n if n >= 0 else 2**64 + n for n in shape])  # torch counts without signs
     check_shape(shape, self._m.dtype.itemsize)
     if MODES.transforms:
         check_captured(self, fn)
@@ -98,12 +98,10 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = 
         raise RuntimeError(f"Could not set tensor of type {names[0]} to a tensor of type {names[1]}")
     if size is not None:
         offset = integer("set_", "storage_offset", storage_offset, 2)
-        m = meta(
-            shape_of("set_", size, 3),
-            m.dtype,
-            m.device,
-            None if stride is None else shape_of("set_", stride, 4, "stride"),
-        )
+        shape = shape_of("set_", size, 3)
+        check_numel(shape)
+        m = meta(shape, m.dtype, m.device, None if stride is None else shape_of("set_", stride, 4, "stride"))
+    _check_window(st, m, offset)
     node = _forgetful(self, given) if tracked else None
     own = self._al
     base = None if own is None else own.base
@@ -119,8 +117,6 @@ def set_(self: Tensor, source: Any = None, storage_offset: Any = 0, size: Any = 
         note_reshaped(self)
     self._st, self._m, self._al = st, m, alias
     self._acc = None  # an older graph keeps its accumulating node, and a new graph gets another one
-    if not whole:
-        _check_window(self, offset)
     self._vc.version += 1
     check_counted(self)
     if node is not None:
@@ -169,14 +165,12 @@ def _source(source: Any, old: Any) -> tuple[Storage, Any, int]:
     return source._st, source._m, storage_offset(source)
 
 
-def _check_window(t: Tensor, offset: int) -> None:
-
-    need = offset + t._m.extent
-    stored = t._st.meta
-    have = stored.extent * stored.dtype.itemsize // t._m.dtype.itemsize
+def _check_window(st: Storage, m: Any, offset: int) -> None:
+    need, have = offset + m.extent, st.meta.extent * st.meta.dtype.itemsize // m.dtype.itemsize
+    check_bytes(m.shape, m.strides, need, m.dtype.itemsize)
     if offset < 0 or need > have:
         raise RuntimeError(
-            f"setStorage: sizes {list(t._m.shape)}, strides {list(t._m.strides)}, storage offset {offset} are "
+            f"setStorage: sizes {list(m.shape)}, strides {list(m.strides)}, storage offset {offset} are "
             f"out of bounds for storage of {have} elements, which set_() does not enlarge"
         )
 

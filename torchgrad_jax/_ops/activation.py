@@ -76,10 +76,14 @@ def _shrunk(x: Array, lambd: Any, _: Any) -> Array:
     return (x >= -lambd) & (x <= lambd)
 
 
-_hardtanh = _gate("hardtanh")(
-    lambda x, low, high: where(x < low, jnp.full_like(x, low), where(x > high, jnp.full_like(x, high), x)),
-    lambda x, low, high: (x <= low) | (x >= high),
-)
+def _limited(x: Array, low: Any, high: Any) -> Array:
+    if low < high and low and high:
+        return lax.clamp(jnp.asarray(low, x.dtype), x, jnp.asarray(high, x.dtype))
+    # A zero keeps its sign beside a limit of 0.
+    return where(x < low, jnp.full_like(x, low), where(x > high, jnp.full_like(x, high), x))
+
+
+_hardtanh = _gate("hardtanh")(_limited, lambda x, low, high: (x <= low) | (x >= high))
 _threshold = _gate("threshold")(
     lambda x, at, value: where(x <= at, jnp.full_like(x, value), x), lambda x, at, value: x <= at
 )

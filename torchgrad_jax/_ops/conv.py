@@ -30,6 +30,8 @@ _MAX_SPLIT = 32
 """Groups up to which a grouped convolution runs as that many plain ones."""
 _MAX_TAPS = 64
 """Kernel elements up to which a depthwise convolution runs as shifted products."""
+_FEW_TAPS = 4
+"""Kernel elements along the depth of a volume up to which it is a sum of convolutions of planes, each compiled."""
 
 
 _following_either = following(0, 1)
@@ -94,7 +96,7 @@ def convolution(
     if transposed:
         y = _transposed(x, w, stride, padding, dilation, output_padding, groups)
     else:
-        y = _convolve(x, w, stride, [(p, p) for p in padding], (1,) * k, dilation, groups)
+        y = _convolved(x, w, stride, tuple((p, p) for p in padding), (1,) * k, dilation, groups)
     if bias is not None:
         y = y + jnp.expand_dims(bias.astype(y.dtype), (0, *range(2, 2 + k)))
     return y.astype(input.dtype)
@@ -239,9 +241,16 @@ def _transposed(
     pads = tuple(
         (d * (n - 1) - p, d * (n - 1) - p + o) for d, n, p, o in zip(dilation, w.shape[2:], padding, output_padding)
     )
-    if x.size == 0 or w.size == 0 or all(s == 1 for s in stride) or jax.default_backend() != "cpu":
-        return _convolve(x, w, (1,) * k, pads, stride, dilation, groups)
-    return _stretched(x, w, stride, pads, dilation, groups)
+    return _convolved(x, w, (1,) * k, pads, stride, dilation, groups)
+
+
+def _convolved(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape, groups: int) -> Array:
+    """A convolution of a stretched input; on a CPU in the form whose gradients XLA is fast with."""
+    grows = any(lo + hi > d * (n - 1) for (lo, hi), d, n in zip(pads, dilation, w.shape[2:]))
+    slow = (grows or any(s != 1 for s in stretch)) and all(s == 1 for s in stride)
+    if x.size == 0 or w.size == 0 or not slow or jax.default_backend() != "cpu":
+        return _convolve(x, w, stride, pads, stretch, dilation, groups)
+    return _stretched(x, w, stretch, pads, dilation, groups)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(2, 3, 4, 5))
@@ -251,8 +260,8 @@ def _stretched(x: Array, w: Array, stretch: Shape, pads: Pads, dilation: Shape, 
 
 @functools.partial(_stretched.defjvp, symbolic_zeros=True)
 def _stretched_jvp(stretch: Shape, pads: Pads, dilation: Shape, groups: int, primals: Any, tangents: Any) -> Any:
-    # The same sum in two forms: the transpose in w of the first one, over an input that XLA has to
-    # stretch itself, is some twenty times slower on CPU than over one that is stretched already.
+    # The same sum in two forms: the transpose in w of the first one, over an input that XLA has to stretch
+    # itself, or to pad until the result is larger, is 20 to 40 times slower on CPU than over one that is so already.
     x, w = primals
     tx, tw = tangents
     ones = (1,) * len(stretch)
@@ -315,7 +324,8 @@ def _pointwise(x: Array, w: Array, stride: Shape) -> Array:
 
 
 def _flattened(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape) -> Array:
-    """A convolution of one dimension less: the elements under the kernel along the first one become channels."""
+    """A convolution of one dimension less: the first one is that of more examples, for each element of the kernel along
+    it. If these are many, they become channels."""
     n, outer = x.shape[0], w.shape[0]
     size, *rest = _out_sizes(x, w, stride, pads, stretch, dilation)
     config = [(0, 0, 0)] * x.ndim
@@ -323,14 +333,20 @@ def _flattened(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, di
     x = lax.pad(x, jnp.zeros((), x.dtype), config)
     reach = (size - 1) * stride[0] + 1
     starts = [i * dilation[0] for i in range(pinned(w.shape[2]))]
-    parts = [lax.slice_in_dim(x, at, at + reach, stride[0], axis=2) for at in starts]
-    rows = jnp.moveaxis(jnp.stack(parts, 2), 3, 1)  # (n, size, channels, kernel, ...)
-    rows = rows.reshape(n * size, -1, *rows.shape[4:])
-    w = w.reshape(outer, -1, *w.shape[3:])
-    if rest:
-        y = _lax(rows, w, stride[1:], pads[1:], stretch[1:], dilation[1:], 1)
+    parts = [jnp.moveaxis(lax.slice_in_dim(x, at, at + reach, stride[0], axis=2), 2, 1) for at in starts]
+    if rest and len(parts) <= _FEW_TAPS:
+        rows = [part.reshape(n * size, *part.shape[2:]) for part in parts]
+        terms = [
+            _lax(row, w[:, :, i], stride[1:], pads[1:], stretch[1:], dilation[1:], 1) for i, row in enumerate(rows)
+        ]
+        y = functools.reduce(lax.add, terms)
     else:
-        y = jnp.matmul(rows, w.T, precision=precision(x.dtype))
+        together = jnp.stack(parts, 3).reshape(n * size, -1, *parts[0].shape[3:])
+        w = w.reshape(outer, -1, *w.shape[3:])
+        if rest:
+            y = _lax(together, w, stride[1:], pads[1:], stretch[1:], dilation[1:], 1)
+        else:
+            y = jnp.matmul(together, w.T, precision=precision(x.dtype))
     return jnp.moveaxis(y.reshape(n, size, outer, *rest), 1, 2)
 
 

@@ -6,6 +6,7 @@ import functools
 import math
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np
@@ -138,7 +139,10 @@ def _sigmoid(x: Array) -> Array:
 _log_gamma = with_rule(lax.lgamma, lambda x, y, t: t * _polygamma(0, x))
 
 
+@half_as_float
 def _lgamma(x: Array) -> Array:
+    if jax.default_backend() == "cpu":  # where `compiled_curves` has a better one
+        return lax.lgamma(x)
     # in float64, as XLA's float32 kernel has few correct digits next to the zeros at 1 and 2
     return lax.lgamma(x.astype(jnp.float64)).astype(x.dtype)
 

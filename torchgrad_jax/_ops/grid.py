@@ -98,7 +98,10 @@ def _padded_coordinates(x: Array, n: int, padding: int, align: bool, k: int) -> 
 
 
 def _read(image: Array, at: list[Array], sizes: tuple[int, ...]) -> Array:
-    """image[n, :, at...], zero outside; `at` are float coordinates of shape (N, *out)."""
+    """image[n, :, at...] with the channels last, zero outside; `at` are float coordinates of shape (N, *out).
+
+    All channels of a pixel lie side by side, so that there is one index for them, and one copy.
+    """
     inside: Any = None
     flat: Any = None
     for a, n in zip(at, sizes):
@@ -106,14 +109,10 @@ def _read(image: Array, at: list[Array], sizes: tuple[int, ...]) -> Array:
         inside = ok if inside is None else inside & ok
         i = jnp.clip(jnp.where(ok, a, 0), 0, value_of(n - 1)).astype(jnp.int64)
         flat = i if flat is None else flat * n + i
-    batch, channels = image.shape[:2]
-    area = math.prod(sizes)
-    where = flat.reshape(batch, 1, -1)
-    planes = lax.broadcasted_iota(jnp.int64, (batch, channels, 1), 0) * channels
-    planes = (planes + lax.broadcasted_iota(jnp.int64, (batch, channels, 1), 1)) * area
-    values = image.reshape(-1).at[planes + where].get(mode="promise_in_bounds")
-    values = values.reshape(batch, channels, *flat.shape[1:])
-    return jnp.where(inside[:, None], values, jnp.zeros((), image.dtype))
+    pixels = jnp.moveaxis(image, 1, -1).reshape(-1, image.shape[1])
+    first = lax.broadcasted_iota(jnp.int64, flat.shape, 0) * math.prod(sizes)
+    values = pixels.at[first + flat].get(mode="promise_in_bounds")
+    return jnp.where(inside[..., None], values, jnp.zeros((), image.dtype))
 
 
 def _weighted(image: Array, at: list[list[Array]], weights: list[list[Array]]) -> Array:
@@ -124,12 +123,12 @@ def _weighted(image: Array, at: list[list[Array]], weights: list[list[Array]]) -
     """
     corners = list(itertools.product(*[range(len(a)) for a in at]))
     together = [jnp.stack([a[corner[d]] for corner in corners], 1) for d, a in enumerate(at)]
-    values = _read(image, together, image.shape[2:])  # (N, C, corners, *out)
+    values = _read(image, together, image.shape[2:])  # (N, corners, *out, C)
     weight: Any = None
     for d, w in enumerate(weights):
         each = jnp.stack([w[corner[d]] for corner in corners], 1)
         weight = each if weight is None else weight * each
-    return jnp.sum(values * weight[:, None], 2)
+    return jnp.moveaxis(jnp.sum(values * weight[..., None], 1), -1, 1)
 
 
 def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> Array:
@@ -141,7 +140,7 @@ def _sample(image: Array, grid: Array, mode: int, padding: int, align: bool) -> 
         return _bicubic(image, places, padding, align)
     places = [_padded_coordinates(x, n, padding, align, k) for x, n in zip(places, sizes)]
     if mode == NEAREST:
-        return _read(image, [jnp.round(lax.stop_gradient(x)) for x in places], sizes)
+        return jnp.moveaxis(_read(image, [jnp.round(lax.stop_gradient(x)) for x in places], sizes), -1, 1)
     lows = [jnp.floor(lax.stop_gradient(x)) for x in places]
     at = [[low, low + 1] for low in lows]
     return _weighted(image, at, [[(low + 1) - x, x - low] for x, low in zip(places, lows)])

@@ -133,19 +133,21 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
 
 
 @inner_op(
-    name="_index_put_number",
+    name="_index_put_mask",
     node="IndexPutBackward0",
     layout=Layout.PRESERVE,
-    check=_check_advanced,
-    inplace=InPlace(apart=Apart.WHOLLY),
+    inplace=InPlace(apart=Apart.NO),
     keeps={"input": ("indices",)},
     refused=stays_complex,
 )
-def _index_put_number(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
-    """One number written by a mask. torch fills with it, which casts the number."""
+def index_put_mask(input: Array, indices: OptArrays, values: Array, accumulate: bool = False) -> Array:
+    """One value written where a mask is true, the only index that is not None. torch fills with it, which casts it."""
+    at, mask = next((k, i) for k, i in enumerate(indices) if i is not None)
+    wide = lax.broadcast_in_dim(mask, input.shape, range(at, at + mask.ndim))
     if is_complex(values) and not is_complex(input):
-        values = jnp.real(values)
-    return index_put(input, indices, values.astype(input.dtype), accumulate)
+        values = jnp.real(values)  # the imaginary part is 0, or was refused
+    value = values.reshape(()).astype(input.dtype)
+    return lax.select(wide, lax.broadcast(value, input.shape), input)
 
 
 # --- whole slices along one dimension ---
@@ -202,7 +204,6 @@ _IN_ROWS, _ANYWHERE = check_dim(RuntimeError), check_dim(IndexError, OUT_OF_RANG
 
 def _check_index_add(input: Any, dim: int, index: Any, source: Any, *, alpha: Any = 1) -> None:
     """torch adds whole slices of a matrix if the indices are of int64, and single elements otherwise."""
-    _check_slices("index_add_()", input, dim, index, source)
     if input.size or input.ndim < 2:
         whole = input.ndim > 1 and alpha == 1 and index.dtype == np.int64
         (_IN_ROWS if whole else _ANYWHERE)(input, dim, index)

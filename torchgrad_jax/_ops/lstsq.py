@@ -6,14 +6,16 @@ import functools
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 from .._core.arrays import shapes
 from .._core.arrays.kernels import scalar_name
 from .._core.arrays.matrices import require_matrix, require_square, require_supported
+from .._core.jax import control
 from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
-from .helpers import is_complex, is_float
-from .matrix_helpers import conj_t, converges_for_eigh, converges_for_svd, product, svd_of_finite
+from .helpers import anywhere, is_complex, is_float
+from .matrix_helpers import conj_t, converges_for_eigh, converges_for_svd, product, solve_triangular, svd_of_finite
 from .registry import Array, Grad, NoGradient, Out, Scalar, op
 
 
@@ -130,27 +132,52 @@ def linalg_matrix_rank(
 _DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
 
 
-def _lstsq_value(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
+def _lstsq_value(a: Array, b: Array, rcond: Any, values: bool) -> tuple[Array, Array, Array, Array]:
+    """The solutions, sums of squares of what is left, ranks, and with `values` the singular values."""
+    if values:
+        x, rank, s = _by_singular_values(a, b, rcond)
+    else:
+        tall = a.shape[-2] >= a.shape[-1]
+        q, r = lax.linalg.qr(a if tall else conj_t(a), full_matrices=False)
+        eye = jnp.broadcast_to(jnp.eye(r.shape[-1], dtype=r.dtype), r.shape)
+        inverse = solve_triangular(r, eye, lower=False)
+        # The Frobenius norms are bounds of the largest singular value, and of 1 over the smallest one.
+        squares = jnp.sum(jnp.square(jnp.abs(r)), (-2, -1)) * jnp.sum(jnp.square(jnp.abs(inverse)), (-2, -1))
+        whole = jnp.sqrt(squares) * jnp.asarray(rcond, squares.dtype) < 1
+
+        def solved(a: Array, b: Array, q: Array, inverse: Array) -> tuple[Array, Array]:
+            x = product(inverse, product(conj_t(q), b)) if tall else product(q, product(conj_t(inverse), b))
+            return x, jnp.full(a.shape[:-2], r.shape[-1], np.int64)
+
+        def of_lower_rank(a: Array, b: Array, q: Array, inverse: Array) -> tuple[Array, Array]:
+            return _by_singular_values(a, b, rcond)[:2]
+
+        x, rank = control.cond(anywhere(~whole), of_lower_rank, solved, a, b, q, inverse)
+        s = jnp.zeros((*a.shape[:-2], 0), squares.dtype)
+    left = product(a, x) - b
+    return x, jnp.sum(jnp.square(jnp.abs(left)), -2), rank, s
+
+
+def _by_singular_values(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array]:
+    """The solutions, ranks and singular values of matrices of any rank."""
     u, s, vh = svd_of_finite(a, full_matrices=False)
     largest = jnp.max(s, -1, keepdims=True, initial=0)
     kept = s > jnp.asarray(rcond, s.dtype) * largest
     inverse = jnp.where(kept, 1 / jnp.where(kept, s, 1), 0)
     x = product(conj_t(vh), inverse[..., :, None].astype(a.dtype) * product(conj_t(u), b))
-    left = product(a, x) - b
-    squares = jnp.sum(jnp.square(jnp.abs(left)), -2)
-    return x, squares, jnp.sum(kept, -1, dtype=jnp.int64), s
+    return x, jnp.sum(kept, -1, dtype=jnp.int64), s
 
 
-@custom_jvp
-def _lstsq(a: Array, b: Array, rcond: Any) -> tuple[Array, Array, Array, Array]:
-    return _lstsq_value(a, b, rcond)
+@functools.partial(custom_jvp, nondiff_argnums=(3,))
+def _lstsq(a: Array, b: Array, rcond: Any, values: bool) -> tuple[Array, Array, Array, Array]:
+    return _lstsq_value(a, b, rcond, values)
 
 
 @_lstsq.defjvp
-def _lstsq_jvp(primals: Any, tangents: Any) -> Any:
+def _lstsq_jvp(values: bool, primals: Any, tangents: Any) -> Any:
     # x = pinv(A) b; the residual is orthogonal to the range of A, so dx does not move its norm
     (a, b, rcond), (t_a, t_b, _) = primals, tangents
-    x, _, _, s = out = _lstsq(a, b, rcond)
+    x, _, _, s = out = _lstsq(a, b, rcond, values)
     p = _pinv(a, None, None, False)
     t_x = product(_pinv_tangent(a, p, t_a), b) + product(p, t_b)
     left, t_left = product(a, x) - b, product(t_a, x) - t_b
@@ -221,7 +248,7 @@ def linalg_lstsq(
         squares = jnp.sum(jnp.square(jnp.abs(rhs)), -2)
         rank, s = jnp.zeros(batch, jnp.int64), jnp.zeros((*batch, min(m, n)), real)
     else:
-        x, squares, rank, s = _lstsq(a, rhs, jnp.asarray(rcond, real))
+        x, squares, rank, s = _lstsq(a, rhs, jnp.asarray(rcond, real), driver in ("gelsd", "gelss"))
     none = jnp.zeros((0,), real)
     # Whatever is returned for a matrix is returned once.
     first = tuple([slice(k) for k in input.shape[:-2]])

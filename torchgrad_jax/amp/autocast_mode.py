@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeAlias
 
 import jax
@@ -19,14 +19,13 @@ from .._core.arrays import devices, dtypes
 from .._core.errors import warn
 from .._core.state import MODES
 from .._engine.entry.bind import ops
-from .._engine.graph.history import grad_fn_of, requires_grad_of
 from .._engine.memory.tensor import Tensor, tensors_in
 from .._engine.overrides import asking, looking
 from ._lists import AS_STATES, FLOAT32, LOWER, REFUSED, WIDEST, pads_in_float32
 
 _DEFAULT = {"cpu": dtypes.bfloat16, "cuda": dtypes.float16, "tpu": dtypes.bfloat16}
 _KNOWN = (dtypes.bfloat16, dtypes.float16)
-_ORDER = (dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64)
+_FLOATS = (*_KNOWN, dtypes.float32, dtypes.float64)
 
 
 class _State(threading.local):
@@ -46,29 +45,25 @@ STATE = _State()
 class _Mode(asking.SelectiveMode):
     """Stands on the stack of function modes while autocast is on for some device."""
 
-    def passes(self, func: Any) -> bool:
-        """Whether the mode leaves calls of a function as they are, and only looks at what that calls."""
-        return _name(func) not in STATE.listed
+    def answer(self, func: Any, plain: Any, args: Any, kwargs: Any) -> Any:
+        """Do the call on cast arguments, and without the mode, if autocast does something to the function."""
+        cast = _cast_arguments(_name(func), args, kwargs)
+        if cast is None:
+            return plain(*args, **kwargs)
+        args, kwargs = cast
+        if hasattr(func, "binding"):  # an operator, which calls no other function
+            return plain(*args, **kwargs)
+        with asking.innermost():
+            return plain(*args, **kwargs)
 
     def __torch_function__(self, func: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kinds:  # classes of the user answer first; what they call comes here again
             return NotImplemented
         kwargs = kwargs or {}
-        name = _name(func)
-        if not self.passes(func):
-            kind = _device_type(args, kwargs)
-            if kind is not None:
-                if name in REFUSED[kind]:
-                    raise RuntimeError(
-                        "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
-                        "Use binary_cross_entropy_with_logits instead, or compute it in float32 with autocast off."
-                    )
-                to = _target(name, kind, args, kwargs)
-                if to is not None:
-                    args, kwargs = _cast_all(args, kind, to), _cast_all(kwargs, kind, to)
-                    # What it calls is as it is: the mode is off the stack.
-                    return func(*args, **kwargs)
-        if hasattr(func, "binding"):  # an operator, which calls no other function
+        cast = _cast_arguments(_name(func), args, kwargs)
+        if cast is not None:  # what it calls is as it is: the mode is off the stack
+            return func(*cast[0], **cast[1])
+        if hasattr(func, "binding"):
             return func(*args, **kwargs)
         with asking.only_modes((*MODES.function_modes, self)):
             return looking.skip_one(func, args, kwargs)
@@ -113,45 +108,80 @@ def _name(func: Any) -> str:
 _names: dict[Any, str] = {}
 
 
-def _device_type(args: Any, kwargs: Any) -> str | None:
-    """The device whose autocast is on and whose tensors are among the arguments."""
-    enabled = STATE.enabled
-    if args and args[0].__class__ is Tensor and enabled.get(args[0]._m.device.type):  # as nearly always
-        return args[0]._m.device.type
-    for t in tensors_in((args, kwargs)):
-        if enabled.get(t._m.device.type):
-            return t._m.device.type
-    return None
+def _cast_arguments(name: str, args: Any, kwargs: Any) -> tuple[Any, Any] | None:
+    """The arguments of a function as it gets them; None where autocast is on for what it calls, too."""
+    if name not in STATE.listed:
+        return None
+    enabled, kind, found = STATE.enabled, None, dict[Any, None]()
+    for t in _tensors(args, kwargs):
+        m = t._m
+        found[m.dtype] = None
+        if kind is None and enabled.get(m.device.type):
+            kind = m.device.type
+    if kind is None:
+        return None
+    if name in REFUSED[kind]:
+        raise RuntimeError(
+            "torch.nn.functional.binary_cross_entropy and torch.nn.BCELoss are unsafe to autocast.\n"
+            "Use binary_cross_entropy_with_logits instead, or compute it in float32 with autocast off."
+        )
+    to = _target(name, kind, found, args, kwargs)
+    if to is None:
+        return None
+    if len(found) == 1 and to in found:
+        return args, kwargs
+    return _cast_all(args, kind, to), _cast_all(kwargs, kind, to) if kwargs else kwargs
 
 
-def _eligible(t: Tensor, kind: str) -> bool:
-    m = t._m
-    return (
-        m.device.type == kind and m.dtype.is_floating_point and m.dtype is not dtypes.float64 and m.dtype.itemsize > 1
-    )
+def _tensors(args: Any, kwargs: Any) -> list[Tensor]:
+    found: list[Tensor] = []
+    for v in (*args, *kwargs.values()) if kwargs else args:
+        if isinstance(v, Tensor):
+            found.append(v)
+        elif isinstance(v, list | tuple | dict):
+            found += v if {*map(type, v)} == _ONLY_TENSORS else tensors_in(v)
+    return found
 
 
-def _target(name: str, kind: str, args: Any, kwargs: Any) -> Any:
+_ONLY_TENSORS = {Tensor}
+
+
+def _target(name: str, kind: str, found: Iterable[Any], args: Any, kwargs: Any) -> Any:
+    """The dtype that arguments are cast to; with None what the function calls is cast as if a user called it."""
     if name in LOWER[kind]:
         return STATE.dtype[kind]
     if name in FLOAT32[kind]:
         return None if kwargs.get("dtype") is not None else dtypes.float32
     if name in AS_STATES[kind]:
-        states = [t._m.dtype for t in tensors_in((args[1:], kwargs)) if t._m.dtype in _ORDER]
+        states = [t._m.dtype for t in tensors_in((args[1:], kwargs)) if t._m.dtype in _FLOATS]
         return None if not states else STATE.dtype[kind] if states[0] is STATE.dtype[kind] else dtypes.float32
     if name == "pad":
         return dtypes.float32 if kind == "cpu" and pads_in_float32(*args, **kwargs) else None
     if name in WIDEST[kind]:
-        found = [t._m.dtype for t in tensors_in((args, kwargs)) if t._m.dtype in _ORDER]
-        if dtypes.float16 in found and dtypes.bfloat16 in found:
-            return dtypes.float32
-        return max(found, key=_ORDER.index, default=None)
+        return _widest(STATE.dtype[kind], found)
     return None
 
 
+def _widest(lower: Any, found: Iterable[Any]) -> Any:
+    """float32 if one of these dtypes is that, and else the lower precision."""
+    widest = lower
+    for dtype in found:
+        if dtype is dtypes.float32:
+            widest = dtype
+        elif dtype in _KNOWN and dtype is not widest and widest is lower:
+            raise RuntimeError("Unexpected floating ScalarType in at::autocast::prioritize")
+    return widest
+
+
+_CAST = frozenset((*_KNOWN, dtypes.float32))
+"""Of what dtypes tensors are that are cast."""
+
+
 def _cast_all(x: Any, kind: str, to: Any) -> Any:
+    """The arguments, and what is in sequences and dictionaries among them, in another dtype."""
     if isinstance(x, Tensor):
-        return _cast(x, to) if _eligible(x, kind) and x._m.dtype is not to else x
+        m = x._m
+        return _cast(x, to) if m.dtype is not to and m.dtype in _CAST and m.device.type == kind else x
     if x.__class__ is tuple or x.__class__ is list:
         return x.__class__([_cast_all(v, kind, to) for v in x])
     if x.__class__ is dict:
@@ -161,19 +191,13 @@ def _cast_all(x: Any, kind: str, to: Any) -> Any:
 
 def _cast(t: Any, to: Any) -> Tensor:
     """The tensor in another dtype; of a parameter, one cast is made and kept while autocast is on."""
-    keep = (
-        STATE.caching
-        and to in _KNOWN
-        and t._m.dtype is dtypes.float32
-        and requires_grad_of(t)
-        and grad_fn_of(t) is None
-        and (t._al is None or t._al.base is None)
-    )
-    if not keep:
+    is_parameter = t._rg and t._fn is None and (t._al is None or t._al.base is None) and t._m.dtype is dtypes.float32
+    if not (is_parameter and to in _KNOWN and STATE.caching):
         return ops._to_copy(t, to) if t.__class__ is Tensor else t.to(to)
-    found = STATE.cache.get((id(t), to))
+    cache, key = STATE.cache, (id(t), to)
+    found = cache.get(key)
     if found is None:
-        found = STATE.cache[(id(t), to)] = (t, t.to(to))
+        found = cache[key] = (t, t.to(to))
     return found[1]
 
 

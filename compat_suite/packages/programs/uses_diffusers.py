@@ -1,9 +1,13 @@
-"""Diffusion: a small U-Net and an autoencoder with random weights, schedulers, a training step, sampling."""
+"""Diffusion: a small U-Net and an autoencoder with random weights, schedulers, the training loop, sampling."""
+
+import tempfile
 
 import torch
+from accelerate import Accelerator
 from diffusers import (
     AutoencoderKL,
     DDIMScheduler,
+    DDPMPipeline,
     DDPMScheduler,
     DPMSolverMultistepScheduler,
     EulerDiscreteScheduler,
@@ -92,3 +96,33 @@ text = torch.randn(1, 3, 8, requires_grad=True)
 out = conditioned(torch.randn(1, 2, 8, 8), 7, encoder_hidden_states=text).sample
 out.square().mean().backward()
 print("conditioned", tuple(out.shape), f"{out.std().item():.4f} {text.grad.norm().item():.5f}")
+torch.manual_seed(3)
+accelerator = Accelerator(gradient_accumulation_steps=2, cpu=True)
+images = torch.utils.data.TensorDataset(torch.rand(12, 1, 8, 8) * 2 - 1)
+loader = torch.utils.data.DataLoader(images, batch_size=3, shuffle=True)
+optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-4)
+schedule = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=1, num_training_steps=4)
+net, optimizer, loader, schedule = accelerator.prepare(net.train(), optimizer, loader, schedule)
+for epoch in range(2):
+    for (clean,) in loader:
+        with accelerator.accumulate(net):
+            noise = torch.randn_like(clean)
+            steps = torch.randint(0, 50, (len(clean),))
+            predicted = net(ddpm.add_noise(clean, noise, steps), steps, return_dict=False)[0]
+            loss = torch.nn.functional.mse_loss(predicted, noise)
+            accelerator.backward(loss)
+            if accelerator.sync_gradients:
+                accelerator.clip_grad_norm_(net.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            optimizer.zero_grad()
+    print("epoch", epoch, f"{loss.item():.4f} {schedule.get_last_lr()[0]:.6f}")
+pipeline = DDPMPipeline(unet=accelerator.unwrap_model(net), scheduler=ddpm)
+pipeline.set_progress_bar_config(disable=True)
+with tempfile.TemporaryDirectory() as folder:
+    pipeline.save_pretrained(folder)
+    loaded = DDPMPipeline.from_pretrained(folder)
+loaded.set_progress_bar_config(disable=True)
+for made in (pipeline, loaded):
+    drawn = made(2, torch.Generator().manual_seed(0), num_inference_steps=3, output_type="np").images
+    print("drawn", drawn.shape, f"{drawn.mean():.4f} {drawn.std():.4f}")

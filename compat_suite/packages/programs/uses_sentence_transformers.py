@@ -1,13 +1,23 @@
-"""Vectors of sentences from a small model with random weights: similarities, losses, saving."""
+"""Vectors of sentences from a small model with random weights: similarities, losses, saving, the trainer."""
 
 import tempfile
 from pathlib import Path
 
 import torch
-from sentence_transformers import SentenceTransformer, losses, util
+from datasets import Dataset, fingerprint
+from sentence_transformers import (
+    SentenceTransformer,
+    SentenceTransformerTrainer,
+    SentenceTransformerTrainingArguments,
+    losses,
+    util,
+)
+from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 from sentence_transformers.sentence_transformer.modules import Normalize, Pooling, Transformer
 from transformers import BertConfig, BertModel, BertTokenizerFast
+from transformers.trainer_callback import PrinterCallback
 
+fingerprint.Hasher.hash = classmethod(lambda cls, value: "0")  # types of some versions of pyarrow can't be pickled
 WORDS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "cat", "sat", "on", "the", "mat", "dog", "runs", "fast")
 SENTENCES = ["a cat sat on the mat", "the dog runs fast", "a bird sings", "the cat"]
 with tempfile.TemporaryDirectory() as folder:
@@ -48,3 +58,37 @@ with tempfile.TemporaryDirectory() as folder:
     model.save(f"{folder}/saved")
     again = SentenceTransformer(f"{folder}/saved", device="cpu")
     print("loaded", bool(abs(again.encode(SENTENCES) - model.encode(SENTENCES)).max() < 1e-6))
+    pairs = Dataset.from_dict(
+        {
+            "sentence1": [SENTENCES[i % 4] for i in range(12)],
+            "sentence2": [SENTENCES[i * 3 % 4] for i in range(12)],
+            "score": [i / 12 for i in range(12)],
+        }
+    )
+    arguments = SentenceTransformerTrainingArguments(
+        f"{folder}/run",
+        num_train_epochs=2,
+        per_device_train_batch_size=4,
+        learning_rate=1e-3,
+        warmup_steps=2,
+        logging_steps=1,
+        eval_strategy="epoch",
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        use_cpu=True,
+    )
+    trainer = SentenceTransformerTrainer(
+        again,
+        arguments,
+        train_dataset=pairs,
+        eval_dataset=pairs,
+        loss=losses.CoSENTLoss(again),
+        evaluator=EmbeddingSimilarityEvaluator(pairs["sentence1"], pairs["sentence2"], pairs["score"]),
+    )
+    trainer.remove_callback(PrinterCallback)
+    trainer.train()
+    for row in trainer.state.log_history[:-1]:
+        found = {k: v for k, v in row.items() if k in ("loss", "grad_norm", "learning_rate", "eval_loss")}
+        found |= {k: v for k, v in row.items() if k.endswith("pearson_cosine")}  # ranks of equal pairs are rounding
+        print(row["epoch"], *(f"{k} {v:.5f}" for k, v in found.items()))

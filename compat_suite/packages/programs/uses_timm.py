@@ -77,3 +77,22 @@ for opt in ("lamb", "adafactor", "lion", "nadamw", "adan", "rmsproptf", "madgrad
     print(opt, f"{line.weight.sum().item():.4f} {line.bias.sum().item():.4f}")
 mixed, target = Mixup(mixup_alpha=0.2, prob=0.0, num_classes=5, label_smoothing=0.1)(x, y)
 print("mixup", tuple(mixed.shape), f"{target.sum().item():.4f}")
+for name, opt, options in (
+    ("resnet10t", "nadamw", {}),
+    ("vit_tiny_patch16_224", "lion", {"img_size": 32, "depth": 2}),
+    ("vit_tiny_patch16_224", "nadamw", {"img_size": 32, "depth": 2}),
+):
+    torch.manual_seed(4)
+    model = timm.create_model(name, num_classes=5, **options).double()  # lion takes the signs of gradients near zero
+    optimizer = create_optimizer_v2(model, opt=opt, lr=1e-3, weight_decay=0.05)
+    ema = ModelEmaV3(model, decay=0.9, use_warmup=True)
+    for step in range(4):
+        batch = torch.randn(4, 3, 32, 32, dtype=torch.float64)
+        loss = LabelSmoothingCrossEntropy(0.1)(model(batch), torch.randint(5, (4,)))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        ema.update(model, step)
+    with torch.no_grad():
+        outs = [m.eval()(batch).norm().item() for m in (model, ema.module)]
+    print(name, opt, "EMA", f"{loss.item():.5f} {outs[0]:.5f} {outs[1]:.5f}")

@@ -1,5 +1,6 @@
 """Curves as arithmetic are within 4 units in the last place of their values, for every kind of number."""
 
+import math
 import re
 from typing import Any
 
@@ -52,7 +53,7 @@ def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     with np.errstate(all="ignore"):
         unit = np.maximum(np.spacing(np.abs(want.astype(dtype))), np.finfo(dtype).tiny * np.finfo(dtype).eps)
         apart = np.abs(got - want) / unit
-    same = (got == want.astype(dtype)) | (np.isnan(got) & np.isnan(want))
+        same = (got == want.astype(dtype)) | (np.isnan(got) & np.isnan(want))
     tiny = (np.abs(got) <= np.finfo(dtype).tiny) & (np.abs(want) <= np.finfo(dtype).tiny)
     return np.where(same | tiny, 0, apart)
 
@@ -74,6 +75,25 @@ def test_a_compiled_curve_is_within_4_ulps(name, dtype):
         assert apart[k] <= ULPS, [x[k] for x in xs] + [got[k], want[k]]
         zeros = (got == 0) & (want == 0)
         np.testing.assert_array_equal(np.signbit(got[zeros]), np.signbit(want[zeros]))
+
+
+@np.vectorize
+def log_gamma(x: float) -> float:
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+def test_lgamma_is_within_4_ulps():
+    """Also next to its zeros at 1 and 2. An array with a negative number in it and a short one take another way."""
+    near = np.random.default_rng(0).integers(-4096, 4096, 1 << 15) * 2.0**-23
+    for x in (*[abs(x) for x in numbers(np.float32)], (1 + near).astype(np.float32), (2 + near).astype(np.float32)):
+        x = x[: 1 << 16]
+        x = x[~(x < np.finfo(np.float32).tiny)]
+        for some in (x, np.append(x, np.float32(-0.5)), x[:100]):
+            got = np.asarray(jax.jit(lax.lgamma)(some))
+            assert ulps(got, log_gamma(some.astype(np.float64))).max() <= ULPS
 
 
 @pytest.mark.parametrize("name", ["sin", "tan", "asin", "atan"])

@@ -148,6 +148,9 @@ CASES = {
     ),
     "scatter": binary(lambda x, y: (x.at[PLACES[:2, 0]].set(y[:2]), x.at[FAR].set(y[:1], mode="drop")), REAL),
     "scatter-add": binary(lambda x, y: x.at[PLACES[:, 0], 1:3].add(y[:3, :2]), NUMERIC),
+    "scatter-mul": binary(lambda x, y: x.at[PLACES[:, 0], 1:3].multiply(y[:3, :2]), NUMERIC),
+    "scatter-max": binary(lambda x, y: x.at[PLACES[:, 0], 1:3].max(y[:3, :2]), NUMERIC),
+    "scatter-min": binary(lambda x, y: x.at[PLACES[:, 0], 1:3].min(y[:3, :2]), NUMERIC),
     "log2": unary(lambda x: jnp.log2(jnp.abs(x))),
     "call_hi_primitive": unary(jnp.frexp),
     "one_minus_square": unary(lambda x: jax.jvp(jnp.tanh, (x,), (x,))[1]),
@@ -318,6 +321,25 @@ def test_steps_that_xla_does_slowly_are_numpys_at_any_size():
     assert code(lambda x: jnp.argmax(x, 0), many) is None
     assert code(lambda x: jnp.cumsum(x, 1), many.astype("int64")) is not None
     assert code(lambda x: jnp.cumsum(x, 1), many) is None
+    assert code(lambda x: jnp.cumsum(x, 0), many) is not None
+
+
+@pytest.mark.parametrize(
+    "fn, found",
+    [
+        (lambda x, y: x.reshape(-1), [0]),
+        (lambda x, y: (y[None], jnp.squeeze(x[:, None], 1)), [1, 0]),
+        (lambda x, y: jnp.sum(y[:, None], 1), [1]),
+        (lambda x, y: jax.jit(lambda a: a.reshape(4, 2))(x), [0]),
+        (lambda x, y: x.T, None),
+        (lambda x, y: x.reshape(-1) + 0 * y.reshape(-1), None),
+        (lambda x, y: x[:1].reshape(-1), None),
+        (lambda x, y: jnp.broadcast_to(x, (3, 2, 4)), None),
+    ],
+)
+def test_views_of_whole_arrays_are_told_from_other_kernels(fn, found):
+    x = jnp.ones((2, 4))
+    assert choice.looked_at(jax.make_jaxpr(fn)(x, x).jaxpr) == found
 
 
 def test_a_variable_of_the_environment_chooses(monkeypatch):

@@ -50,6 +50,21 @@ def test_extremes(shape):
             np.testing.assert_array_equal(x.amin(axes), np.minimum.reduce(values, axes))
 
 
+@pytest.mark.parametrize("shape", [(70, 600), (3, 9, 512), (2, 5, 3, 700), (1, 4096)], ids=str)
+def test_running_sums_over_wide_rows(shape):
+    """Both ways, since a gradient of a running sum is one from the other end."""
+    for dtype in (np.float32, np.float64, np.int64):
+        a = (np.random.RandomState(0).randn(*shape) * 100).astype(dtype)
+        x = torch.tensor(a, requires_grad=a.dtype.kind == "f")
+        for axis in range(len(shape) - 1):
+            np.testing.assert_allclose(x.detach().cumsum(axis), a.cumsum(axis), rtol=1e-4, atol=1e-2)
+            np.testing.assert_array_equal(x.detach().cummax(axis)[0], np.maximum.accumulate(a, axis))
+            if x.requires_grad:
+                g = np.random.RandomState(1).randn(*shape).astype(dtype)
+                (got,) = torch.autograd.grad(x.cumsum(axis), x, torch.tensor(g))
+                np.testing.assert_allclose(got, np.flip(np.flip(g, axis).cumsum(axis), axis), rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64", "int32", "uint8", "bool", "complex64"])
 def test_choices_between_an_array_and_zeros(dtype):
     rs = np.random.RandomState(0)

@@ -659,6 +659,13 @@ def test_normals_have_the_same_bits_whoever_makes_them() -> None:
     np.testing.assert_array_equal(compiled.view(np.int32), by_numpy.view(np.int32))
 
 
+def test_a_kernel_that_rounds_twice_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = rng.Generator().manual_seed(4).random32(normals._PIECES[1])
+    monkeypatch.setattr(normals, "_joined", lambda a, b, c: (a * b) * np.float32(1 + 2**-20) + c)
+    made = np.asarray(normals._kernel.__wrapped__(len(words))(words))
+    np.testing.assert_array_equal(made.view(np.int32), normals._block(words).view(np.int32))
+
+
 def test_normals_can_be_drawn_while_jax_traces() -> None:
     g = rng.Generator().manual_seed(3)
     made = jax.jit(lambda x: x + rng.normal((normals._PIECES[1],), generator=g))(np.float32(0))

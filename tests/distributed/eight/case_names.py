@@ -81,6 +81,11 @@ LIKE_TORCH: dict[str, str] = {
     "distribute_tensor(x, line, [Shard(0)]).redistribute(line, [Partial()])": "RuntimeError: Can not "
     "redistribute from S(0) "
     "to P(sum), redistributing to Partial is for internal use only!",
+    "DTensor.from_local(x, line, [Partial()]).placements": "(Partial(sum),)",
+    "DTensor.from_local(x, grid, [Shard(0), Partial('max')]).t().placements": "(Shard(dim=1), Partial(max))",
+    "DTensor.from_local(x, line, [Partial()]).redistribute(line, [Shard(0)]).placements": "(Shard(dim=0),)",
+    "DTensor.from_local(x, line, [Partial()]).redistribute(line, [Partial()]).placements": "(Partial(sum),)",
+    "DTensor.from_local(x, line, [Partial()]).requires_grad_().to_local().requires_grad": "True",
     "DTensor.from_local(x, line, [Shard(3)])": "RuntimeError: Sharding dim 3 greater than tensor ndim 2 for placement "
     "number 0",
 }
@@ -100,6 +105,8 @@ OWN: dict[str, str] = {
     "XLA_FLAGS=--xla_force_host_platform_device_count=8 in the environment before torchgrad_jax is imported",
     "DTensor.from_local(x, line, [Shard(0)]).shape": "torch.Size([8, 2])",
     "DTensor.from_local(x, line, [Shard(0)]).to_local().tolist() == x.tolist()": "True",
+    "DTensor.from_local(x, line, [Partial()]).to_local().tolist() == x.tolist()": "True",  # the only summand
+    "(DTensor.from_local(x, line, [Partial()]) * 2).placements": "(Replicate(),)",
     "[s.data.shape for s in distribute_tensor(x, grid, [Shard(0), Shard(1)]).addressable_shards][0]": "(2, 1)",
     "block((8, 2), grid, [Shard(0), Shard(1)])": "((8, 2), (0, 0))",
     "block((8, 2), line, [Shard(0)], skip_offset=True)": "((8, 2), ())",

@@ -68,7 +68,7 @@ def test_svg_draws_every_box_and_edge():
     assert texts.count("MmBackward0") == 1
     assert "saved: result" in texts
     assert len([p for p in root.iter(f"{space}path") if p.get("marker-end")]) == 7
-    assert len(list(root.iter(f"{space}rect"))) == 1 + 8
+    assert len(list(root.iter(f"{space}rect"))) == 8
 
 
 def points(path):

@@ -244,6 +244,66 @@ def write_in_no_grad_to_a_graph_tensor(m):
     return everything(x), everything(y)
 
 
+@PROGRAMS
+def writes_that_were_met_before(m):
+    found = []
+    for _ in range(3):
+        w = leaf(m, 4)
+        rows = m.zeros(3, 4) * 1
+        early, turned = rows[1], rows.t()
+        for i in range(3):
+            rows[i].add_(w)
+            rows[i, 1:].mul_(w[:3])
+        turned[2].copy_(w[:3])
+        rows[0].exp_()
+        rows[0][:2].clamp_(0.5)
+        found += [everything(rows), everything(early), tree(early.grad_fn), tree(rows.grad_fn), rows._version]
+        rows.square().sum().backward()
+        found.append(w.grad)
+    return found
+
+
+@PROGRAMS
+def writes_under_hooks_of_saved_tensors(m):
+    found = []
+    for size in (4, 4, 4, 40_000, 40_000, 40_000):  # of the large one a part is written where it lies
+        w = leaf(m, 2)
+        packed, kept, rows = [], [], m.zeros(size) * 1
+
+        def pack(t, packed=packed, kept=kept, rows=rows):
+            packed.append([tuple(t.shape), t.sum().item()])
+            kept.append(rows.clone())
+            return t + 0
+
+        with m.autograd.graph.saved_tensors_hooks(pack, lambda t: t):
+            rows[:2].add_(w)
+            rows[1:3].mul_(w)
+            rows.index_put_((m.tensor([0, 3]),), w * 2)
+            rows.index_put_((m.tensor([1, 2]),), rows[:2] * 3)
+            rows[:1].exp_()
+        found += [packed, [k[:4] for k in kept], rows[:4].detach().clone(), rows._version]
+        rows.sum().backward()
+        found.append(w.grad)
+    return found
+
+
+@PROGRAMS
+def writes_in_inference_mode(m):
+    found, ordinary = [], m.zeros(3, 2)
+    for _ in range(3):
+        with m.inference_mode():
+            inside = m.ones(3, 2)
+            for x in (inside, ordinary):
+                x.add_(1)
+                x[0].mul_(2)
+                x.t()[1].copy_(x[:, 0])
+                x.clamp_(0, 5)
+                x.masked_fill_(x > 4, 0.5)
+        found += [inside.clone(), inside.is_inference(), ordinary.clone(), ordinary._version, ordinary.is_inference()]
+        found.append(attempt(lambda inside=inside: inside.add_(1)))
+    return found
+
+
 def test_a_failed_write_changes_nothing():
     y = torchgrad_jax.ones(3)
     with pytest.raises(RuntimeError, match="output with shape"):

@@ -45,6 +45,11 @@ WRITES = {
     "index_add_, along rows": lambda x: x.index_add_(1, TO, torch.ones(ROWS, 4) / 3),
     "index_copy_": lambda x: x.index_copy_(0, AT[1:], torch.ones(3, COLUMNS) / 3),
     "index_fill_": lambda x: x.index_fill_(1, TO, 7.0),
+    "index_fill_, by a tensor": lambda x: x.index_fill_(0, AT, torch.tensor(7.0)),
+    "index_reduce_": lambda x: x.index_reduce_(0, AT, torch.ones(4, COLUMNS) / 3, "amax"),
+    "index_reduce_, along rows": lambda x: x.index_reduce_(1, TO, torch.ones(ROWS, 4) / 3, "prod"),
+    "scatter_reduce_": lambda x: x.scatter_reduce_(0, AT[None], torch.arange(4.0)[None], "amin"),
+    "scatter_reduce_, multiplying": lambda x: x.scatter_reduce_(0, AT[None], torch.arange(4.0)[None] / 3, "prod"),
     "scatter_": lambda x: x.scatter_(0, AT[None], torch.arange(4.0)[None]),
     "scatter_, a number": lambda x: x.scatter_(1, TO[:, None], 9.0),
     "scatter_add_": lambda x: x.scatter_add_(0, AT[None], torch.arange(4.0)[None] / 3),
@@ -60,8 +65,8 @@ def test_a_part_is_written_where_it_lies(name):
     WRITES[name](other)  # finds out what is to be done
     memory, version = SLOT.__get__(x._st), x._vc.version
     WRITES[name](x)
-    assert owns(x) is (name != "index_fill_")
-    assert SLOT.__get__(x._st) is memory or not owns(x)
+    assert owns(x)
+    assert SLOT.__get__(x._st) is memory
     np.testing.assert_array_equal(np.asarray(x), np.asarray(other))
     assert x._vc.version == other._vc.version == version + 1
 
@@ -159,6 +164,38 @@ def test_views_and_the_base_see_each_other():
     turned[5, 3:5].zero_()
     assert row[5] == 0
     np.testing.assert_array_equal(np.asarray(x.clone()).reshape(-1), np.asarray(flat.clone()))
+
+
+VIEWS_OF_ALL = {
+    "view": lambda x: x.view(-1),
+    "unsqueeze": lambda x: x.unsqueeze(1),
+    "squeeze": lambda x: x[None].squeeze(0),
+    "two views": lambda x: x.view(1, -1).view(COLUMNS, ROWS, 1),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS_OF_ALL)
+def test_a_gradient_that_is_the_given_one_in_another_shape_is_no_part_of_it(name):
+    """It lies in the same memory, and neither a write to one of the two nor one by NumPy is seen in the other."""
+    x = matrix().requires_grad_()
+    out = VIEWS_OF_ALL[name](x)
+    g = torch.tensor(np.random.RandomState(5).randn(*out.shape).astype(np.float32))
+    want = values(g).reshape(ROWS, COLUMNS).copy()
+    for _ in range(4):
+        x.grad = None
+        VIEWS_OF_ALL[name](x).backward(g)
+        np.testing.assert_array_equal(values(x.grad), want)
+    at = (0,) * g.ndim
+    grad = x.grad
+    assert grad is not None
+    grad[0, 0] = 7.0
+    grad.numpy()[0, 1] = 8
+    np.testing.assert_array_equal(values(g).reshape(ROWS, COLUMNS), want)
+    x.grad = None
+    VIEWS_OF_ALL[name](x).backward(g)
+    g.numpy()[at] = 9
+    g[at] = 10.0
+    np.testing.assert_array_equal(values(x.grad), want)
 
 
 def test_a_saved_tensor_that_was_written_to_is_refused():

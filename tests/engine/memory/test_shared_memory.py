@@ -46,11 +46,12 @@ BACK = {
     "force": lambda t: t.numpy(force=True),
     "asarray": np.asarray,
     "__array__": lambda t: t.__array__(),
-    "from_dlpack": np.from_dlpack,
     "detach": lambda t: t.detach().numpy(),
     "data": lambda t: t.data.numpy(),
     "storage": lambda t: t.view(t.shape).numpy(),
 }
+if np.from_dlpack(np.zeros(1)).flags.writeable:  # NumPy 2.0 gives what it gets so for reading alone
+    BACK["from_dlpack"] = np.from_dlpack
 
 
 @pytest.mark.parametrize("size", SIZES)

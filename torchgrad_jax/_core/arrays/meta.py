@@ -65,6 +65,8 @@ def meta(shape: tuple[int, ...], dt: dtype, dev: device, strides: tuple[int, ...
         m.contiguous = shapes.is_contiguous(shape, strides)
         m.dense = m.contiguous or shapes.is_dense(shape, strides)
         m.extent = shapes.storage_extent(shape, strides)
+        shapes.check_bytes(shape, None if m.contiguous else strides, m.extent, dt.itemsize)
+        shapes.check_numel(shape)
         m.overlaps = shapes.has_overlap(shape, strides)
         m.suggests = suggested(shape, strides)
     return _INTERNED.put(key, m)

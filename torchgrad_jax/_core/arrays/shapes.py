@@ -122,6 +122,27 @@ def storage_extent(shape: Sequence[int], strides: Sequence[int]) -> int:
     return 1 + sum((n - 1) * s for n, s in zip(shape, strides))
 
 
+LARGEST = 2**63 - 1
+"""More bytes or elements no tensor has: they are counted in 64 bits."""
+
+
+def check_numel(shape: Sequence[int]) -> None:
+    """Refuse a shape of more elements than can be counted; zeros count from where they stand, as in torch."""
+    numel = 1
+    for n in shape:
+        numel *= n
+        if numel > LARGEST:
+            raise RuntimeError("numel: integer multiplication overflow")
+
+
+def check_bytes(shape: Sequence[int], strides: Sequence[int] | None, extent: int, itemsize: int) -> None:
+    """Refuse a tensor of more bytes than can be counted; `strides` are None for a contiguous one."""
+    counted = shape[: shape.index(0)] if 0 in shape and strides is None else ()
+    if max(extent, math.prod(counted) if counted else 0) * itemsize > LARGEST:
+        strided = "" if strides is None else f" and strides={list(strides)}"
+        raise RuntimeError(f"Storage size calculation overflowed with sizes={list(shape)}{strided}")
+
+
 def infer_size(shape: Sequence[int], numel: int) -> Shape:
     """Resolve a single -1 in a requested shape."""
     shape = tuple(shape)

@@ -196,6 +196,8 @@ def window_out_of_bounds(
     sizes: Sequence[int], strides: Sequence[int], offset: int, item: int, need: int, have: int
 ) -> str:
     """A window on memory that is too small for it: `need` elements of `item` bytes, of which it has `have`."""
+    if need * item >= 2**63:
+        return f"Storage size calculation overflowed with sizes={list(sizes)} and strides={list(strides)}"
     return (
         f"setStorage: sizes {list(sizes)}, strides {list(strides)}, storage offset {offset}, and itemsize {item} "
         f"requiring a storage size of {need * item} are out of bounds for storage of size {have * item}"
@@ -352,6 +354,10 @@ ELSEWHERE = (
     "this process has only a part of the tensor, which lies on devices of several processes: use full_tensor() in all "
     "of them for its values, to_local() for the part, or torch.distributed.checkpoint.save to save it"
 )
+MESHES = (
+    "Cannot run {name} on inputs with different meshes: got {one} and {other}. redistribute() onto one of the meshes, "
+    "or full_tensor(), makes one of a tensor that fits the other"
+)
 BATCHED_TRUTH = (
     "vmap: It looks like you're attempting to use a Tensor in some data-dependent control flow. We don't support that "
     "yet, please file an issue at https://github.com/pytorch/pytorch/issues ."
@@ -506,7 +512,8 @@ def missing(module: str, *submodules: str, **homes: str) -> Callable[[str], Any]
             return importlib.import_module(f"{module}.{name}")
         if name in homes:
             return getattr(importlib.import_module(f".{homes[name]}", module), name)
-        raise AttributeError(no_such_name(f"torch{module.removeprefix('torchgrad_jax')}.{name}"))
+        full = f"torch{module.removeprefix('torchgrad_jax')}.{name}"
+        raise AttributeError(no_such_name(full), name=name, obj=sys.modules[module])  # Python says what is meant
 
     return find
 

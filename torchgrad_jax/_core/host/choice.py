@@ -10,6 +10,7 @@ gives the same bits each time. In short:
 * **Work, not size.** A step counts the elements that it reads or writes. A view counts none, and a gather those that
   it gives. Up to `LARGEST` of them in each step, and up to `LIMIT` by estimate in all (`steps.py` has the prices), a
   kernel is NumPy's.
+* **Views of all of an array.** A kernel that gives an argument in another shape copies nothing (`looked_at`).
 * **Loops** may have more: XLA compiles a loop for a second, and runs one step after the other, too.
 * **Exceptions** (`EXCEPTIONS`) are steps for which XLA is slower at any size. Whatever their size, a kernel with one is
   NumPy's if NumPy takes no longer for the other steps than it saves by that one.
@@ -26,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import products
+from . import products, reductions
 
 VARIABLE = "TORCHGRAD_JAX_EXECUTOR"
 
@@ -133,6 +134,35 @@ def touching(eqn: Any) -> list[Any]:
     return [] if name in _LOOKS else [*eqn.invars[name in _PICKS :], *eqn.outvars]
 
 
+def looked_at(jaxpr: Any) -> list[int] | None:
+    """Which of its arguments a function gives in other shapes, one for each result, where it does nothing else."""
+    at = {v: i for i, v in enumerate(jaxpr.invars)}
+    for eqn in jaxpr.eqns:
+        if not eqn.invars or hasattr(eqn.invars[0], "val") or eqn.invars[0] not in at or not _keeps_order(eqn):
+            return None
+        at[eqn.outvars[0]] = at[eqn.invars[0]]
+    found = [at[v] for v in jaxpr.outvars if not hasattr(v, "val") and v in at]
+    return found if len(found) == len(jaxpr.outvars) else None
+
+
+def _keeps_order(eqn: Any) -> bool:
+    """Whether a step gives all elements of its first operand in their order."""
+    old, new = eqn.invars[0].aval, eqn.outvars[0].aval
+    if (old.size, old.dtype) != (new.size, new.dtype):
+        return False
+    inner = inner_of(eqn)
+    if inner:
+        return eqn.primitive.name in INNER and looked_at(getattr(inner[0][0], "jaxpr", inner[0][0])) == [0]
+    moved = eqn.primitive.name == "reshape" and eqn.params.get("dimensions") is not None
+    return eqn.primitive.name in _IN_ORDER and not moved
+
+
+_IN_ORDER = frozenset((
+    *("reshape", "squeeze", "broadcast_in_dim", "reduce_sum"),  # a sum over dimensions of one element
+    *("convert_element_type", "copy", "stop_gradient"),
+))  # fmt: skip
+
+
 def all_steps(jaxpr: Any) -> Iterator[Any]:
     """The equations of a jaxpr and of those that it calls."""
     for eqn in jaxpr.eqns:
@@ -206,6 +236,12 @@ def _of_integers_along_rows(eqn: Any) -> bool:
     return _along_rows(eqn) and eqn.invars[0].aval.dtype.kind in "iu"
 
 
+def _of_wide_rows(eqn: Any) -> bool:
+    """Whether a running sum or its like goes along another dimension than the last one, over many elements beside."""
+    aval = eqn.invars[0].aval
+    return aval.dtype.kind in "iuf" and reductions.in_wide_rows(aval.shape, eqn.params["axis"])
+
+
 def _of_all(eqn: Any) -> bool:
     """Whether a step makes one number of so many elements that NumPy takes them by columns."""
     return not eqn.outvars[0].aval.shape and eqn.invars[0].aval.size % 1024 == 0
@@ -262,9 +298,9 @@ EXCEPTIONS: dict[str, Callable[[Any], float]] = {
     "argmin": _each(4, _along_rows),
     "reduce_prod": _each(0.7, _of_all),
     "conv_general_dilated": _convolution,
-    "cummax": _each(3.5, _along_rows),
-    "cummin": _each(3.5, _along_rows),
-    "cumsum": _each(2.5, _of_integers_along_rows),
-    "cumprod": _each(2.5, _of_integers_along_rows),
+    "cummax": _each(3.5, lambda eqn: _along_rows(eqn) or _of_wide_rows(eqn)),
+    "cummin": _each(3.5, lambda eqn: _along_rows(eqn) or _of_wide_rows(eqn)),
+    "cumsum": _each(2.5, lambda eqn: _of_integers_along_rows(eqn) or _of_wide_rows(eqn)),
+    "cumprod": _each(2.5, lambda eqn: _of_integers_along_rows(eqn) or _of_wide_rows(eqn)),
 }
 """Microseconds that NumPy saves by a step, whatever its size, as measured for a million elements."""

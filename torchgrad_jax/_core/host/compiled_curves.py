@@ -10,8 +10,8 @@ eight or sixteen at a time:
 `keep_curves` puts these in the place of XLA's, whoever compiles: an eager kernel, a compiled step, or `jax.jit` itself.
 The primitives stay what they are, and so do their derivatives. Each curve is within 4 units in the last place of
 torch's for every number, also for NaN, infinities, zeros of both signs and subnormal arguments; where a form holds for
-a part of all arguments only, XLA's own curve computes an array that has others in it (`holds`). What XLA itself
-does with subnormal results, which is to give 0, stays so.
+a part of all arguments only, XLA's own curve, or a slower one, computes an array that has others in it (`holds`). What
+XLA itself does with subnormal results, which is to give 0, stays so.
 """
 
 from __future__ import annotations
@@ -298,6 +298,43 @@ def _is_divided(x: Array, y: Array) -> Array:
     return ~plain | (lax.abs(x) * _of(x, 2.0 ** (-28 if x.dtype == jnp.float32 else -20)) < lax.abs(y))
 
 
+# --- the logarithm of the gamma function --------------------------------------------------------------------
+
+_LGAMMA = (
+    *(-3.6325629480415955e-05, 7.788941729813814e-05, -5.900863470742479e-05, 0.00013134375330992043),
+    *(-0.00041902463999576867, 0.0009436788968741894, -0.0021049021743237972, 0.0049917795695364475),
+    *(-0.012384473346173763, 0.03296560049057007, -0.10031729936599731, 0.42278432846069336),
+)
+"""lgamma(x) / (x - 1) / (x - 2) from 1 to 3, by powers of x - 2."""
+_STIRLING = 8
+"""Where Stirling's series begins, five steps from 3."""
+
+
+def _lgamma(x: Array) -> Array:
+    """lgamma of positive float32 numbers: below 1 by that of x + 1, and from 3 on by that of x - 1, x - 2 and so on."""
+    below, far = x < 1, x >= _STIRLING
+    y, product = _choose(far, _of(x, 1), x), _of(x, 1)
+    for _ in range(_STIRLING - 3):
+        past = y >= 3
+        y = _choose(past, y - _of(y, 1), y)
+        product = _choose(past, product * y, product)
+    from_two = _choose(below, x - _of(x, 1), y - _of(y, 2))
+    near = _choose(below, x, y - _of(y, 1)) * from_two * _polynomial(from_two, _LGAMMA)
+    log = lax.log(_choose(far | below, x, product))
+    inverse = _of(x, 1) / x
+    series = _of(x, 0.5 * math.log(2 * math.pi) - 0.5) + inverse * (
+        _of(x, 1 / 12) - inverse * inverse * _of(x, 1 / 360)
+    )
+    series = (x - _of(x, 0.5)) * (log - _of(x, 1)) + series
+    y = _choose(far, series, _choose(below, near - log, near + log))
+    return _choose(x < jnp.inf, y, x)
+
+
+def _lgamma_of_any(x: Array) -> Array:
+    """In float64, as XLA's curve of float32 has few correct digits next to the zeros at 1 and 2."""
+    return lax.lgamma(x.astype(jnp.float64)).astype(x.dtype)
+
+
 # --- the table --------------------------------------------------------------------------------------------
 
 
@@ -313,6 +350,8 @@ class _Curve(NamedTuple):
     """Says for which arguments the form holds; None for all."""
     dtypes: tuple[np.dtype, ...] = (_NARROW, _WIDE)
     """What it is for. The half types are computed in float32."""
+    otherwise: Form | None = None
+    """What computes other arguments, and few of them, in the place of XLA's own curve."""
 
 
 _CURVES = (
@@ -327,6 +366,7 @@ _CURVES = (
     _Curve(lax.log_p, _log, dtypes=(_WIDE,)),
     _Curve(lax.log1p_p, _log1p, dtypes=(_WIDE,)),
     _Curve(lax.rem_p, _rem, _is_divided),
+    _Curve(lax.lgamma_p, _lgamma, lambda x: ~(x <= 0), (_NARROW,), _lgamma_of_any),
 )
 
 
@@ -355,14 +395,16 @@ def _lowered(curve: _Curve, own: Any, ctx: Any, *operands: Any, **params: Any) -
     plain = all(isinstance(a.dtype, np.dtype) and a.dtype == aval.dtype for a in ctx.avals_in)
     plain = plain and all(isinstance(n, int) for n in aval.shape) and params.get("accuracy") is None
     dtype = _NARROW if half else aval.dtype
-    if not (plain and dtype in curve.dtypes and aval.size >= FROM and jax.config.jax_enable_x64):
+    few = aval.size < FROM
+    if not (plain and dtype in curve.dtypes and jax.config.jax_enable_x64) or (few and curve.otherwise is None):
         return own(ctx, *operands, **params)
+    otherwise = curve.otherwise or partial(_primitive_of(own).bind, **params)
 
     def compute(*xs: Array) -> Array:
         xs = tuple([x.astype(dtype) for x in xs])
-        holds = None if curve.holds is None else curve.holds(*xs)
+        holds = None if few or curve.holds is None else curve.holds(*xs)
         if holds is None:
-            return curve.form(*xs).astype(aval.dtype)
-        return lax.cond(holds.all(), curve.form, partial(_primitive_of(own).bind, **params), *xs).astype(aval.dtype)
+            return (otherwise if few else curve.form)(*xs).astype(aval.dtype)
+        return lax.cond(holds.all(), curve.form, otherwise, *xs).astype(aval.dtype)
 
     return mlir.lower_fun(compute, multiple_results=False)(ctx, *operands)

@@ -42,12 +42,12 @@ def erf_cost(eqn: Any) -> float:
 
 def _error_function(x: Any) -> Any:
     """erf in float32, to three units in the last place: x times a quotient of polynomials of x * x."""
-    x = np.minimum(np.maximum(x, np.float32(-3.95)), np.float32(3.95))
+    x = x.clip(-_ERF_END, _ERF_END)
     square = x * x
     top, bottom = (_polynomial(square, c) for c in (_ERF_TOP, _ERF_BOTTOM))
     x *= top
     x /= bottom
-    return np.minimum(np.maximum(x, np.float32(-1), out=x), np.float32(1), out=x)
+    return x.clip(-_ONE, _ONE, out=x)
 
 
 def _polynomial(x: Any, coefficients: Any) -> Any:
@@ -58,6 +58,8 @@ def _polynomial(x: Any, coefficients: Any) -> Any:
     out += coefficients[-1]
     return out
 
+
+_ONE, _ERF_END = np.float32(1), np.float32(3.95)
 
 _ERF_TOP = np.array(
     [

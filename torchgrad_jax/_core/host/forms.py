@@ -103,13 +103,14 @@ def clamped(keys: Keys, **statics: Any) -> Step | None:
     numbers = [k for k in given.values() if k is not None]
     if not floats({"input": keys["input"]}) or not all(k in (int, float) for k in numbers):
         return None
-    dt, has_low = keys["input"].dtype.np, given["min"] is not None
+    dt, has_low, has_high = keys["input"].dtype.np, given["min"] is not None, given["max"] is not None
+    most = np.asarray(np.inf, dt)
+    least = -most
 
     def clamp(x: Any, *limits: Any) -> Any:
         refuse_if(not all(limits))
-        low_or_high = np.maximum if has_low else np.minimum
-        out = low_or_high(x, np.asarray(limits[0], dt))  # faster than a number
-        return out if len(limits) == 1 else np.minimum(out, np.asarray(limits[1], dt))
+        low, high = np.asarray(limits[0], dt), np.asarray(limits[-1], dt)  # faster than numbers
+        return x.clip(low if has_low else least, high if has_high else most)
 
     return clamp
 

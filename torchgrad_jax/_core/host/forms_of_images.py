@@ -148,32 +148,34 @@ def sampled(keys: Keys, interpolation_mode: int, padding_mode: int, align_corner
         return None
     kind = image.dtype.np.type
     (examples, channels, *size), found = image.shape, grid.shape[1:3]
-    area, many = math.prod(size), math.prod(found)
-    ends = np.array([*size[::-1]], kind)  # across, down
-    last, half = (ends - 1).reshape(1, 1, 2), kind(0.5)
-    whole, down = np.dtype(np.int64), size[1]
-    planes = (np.arange(examples * channels) * area).reshape(examples, channels, 1)
-    one, zero, none = kind(1), kind(0), np.zeros((), image.dtype.np)
+    area, many, down = math.prod(size), math.prod(found), size[1]
+    ends, one, half = np.array([*size[::-1]], kind), kind(1), kind(0.5)  # across, down
+    last, none, whole = ends - one, np.zeros((), image.dtype.np), np.dtype(np.int64)
+    planes, outside = (np.arange(examples) * area).reshape(examples, 1), examples * area
 
     def sample(image: Any, grid: Any) -> Any:
+        pixels = np.empty((outside + 1, channels), kind)
+        pixels[:outside].reshape(examples, area, channels)[...] = image.reshape(examples, channels, area).swapaxes(1, 2)
+        pixels[outside] = 0
         at = grid.reshape(examples, many, 2) + one
         at = at * half * (ends - one) if align_corners else (at * ends - one) * half
-        corners = np.empty((2, *at.shape), at.dtype)  # (which, example, place, across or down)
+        corners = np.empty((2, *at.shape), kind)  # (which, example, place, across or down)
         low, high = np.floor(at, corners[0]), corners[1]
         np.add(low, one, high)
         weights = np.empty_like(corners)
         np.subtract(high, at, weights[0])
         np.subtract(at, low, weights[1])
-        pixels = np.maximum(np.minimum(corners, last), none)
-        inside = pixels == corners
-        refuse_if(any_of(pixels != pixels))
-        pixels = pixels.astype(whole)
+        places = corners.clip(none, last)
+        inside = places == corners
+        refuse_if(any_of(places != places))
+        places = places.astype(whole)
         across, below = (None, ..., 0), (slice(None), None, ..., 1)
-        flat = (pixels[below] * down + pixels[across]).reshape(4, examples, 1, many)
-        within = (inside[below] & inside[across]).reshape(4, examples, 1, many)
-        weight = (weights[below] * weights[across]).reshape(4, examples, 1, many)
-        values = np.where(within, image.take(flat + planes), zero)
-        values *= weight
-        return np.add.reduce(values, 0).reshape(examples, channels, *found)
+        flat = np.where(inside[below] & inside[across], places[below] * down + places[across] + planes, outside)
+        values = pixels.take(flat.reshape(4, -1), 0)
+        values *= (weights[below] * weights[across]).reshape(4, -1, 1)
+        out = np.add(values[0], values[1])
+        out += values[2]
+        out += values[3]
+        return out.reshape(examples, many, channels).swapaxes(1, 2).reshape(examples, channels, *found)
 
     return sample

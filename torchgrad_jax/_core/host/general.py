@@ -312,7 +312,7 @@ class _Maker(code.Maker):
     def _line(
         self, eqn: Any, fn: Any, target: str, ins: Sequence[str], counts: Sequence[Any], known: Sequence[Any]
     ) -> str:
-        if self._elementwise(eqn, fn) or self._fixed(eqn) or fn.__class__ is inline.Choice:
+        if self._elementwise(eqn, fn) or self._fixed(eqn) or fn.__class__ in (inline.Choice, inline.Extreme):
             return super()._line(eqn, fn, target, ins, counts, known)
         again = self._again(eqn, known)
         if isinstance(fn, inline.Inline):

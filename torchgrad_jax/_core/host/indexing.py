@@ -215,26 +215,38 @@ def gather_cost(eqn: Any) -> float:
     return 8 + size * 1.5e-3
 
 
-def scatter(add: bool) -> Callable[..., Step | None]:
-    """`scatter` or `scatter-add`."""
+Joins = np.ufunc | None
+"""What makes one of an old element and a new one; None where the new one stands for the old one."""
+SCATTERS: dict[str, Joins] = {
+    "scatter": None,
+    "scatter-add": np.add,
+    "scatter-mul": np.multiply,
+    "scatter-max": np.maximum,
+    "scatter-min": np.minimum,
+}
+
+
+def scatter(joins: Joins) -> Callable[..., Step | None]:
+    """A primitive that puts elements at places."""
 
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        if params["mode"] not in _MODES or not ins[0].size or (ins[0].dtype.kind == "b" and add):
+        kinds = "biufc" if joins is None else "iuf" if joins in (np.maximum, np.minimum) else "iufc"
+        if params["mode"] not in _MODES or not ins[0].size or ins[0].dtype.kind not in kinds:
             return None
-        return Scattering(params, ins, add).put
+        return Scattering(params, ins, joins).put
 
     return make
 
 
-def scatter_knowing(add: bool) -> Callable[..., Step | None]:
+def scatter_knowing(joins: Joins) -> Callable[..., Step | None]:
     """The same where the places or the operand are the same in each call."""
 
     def make(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
         if known[0] is None and known[1] is None:
             return None
-        scattering = Scattering(params, ins, add)
+        scattering = Scattering(params, ins, joins)
         found = None if known[1] is None else scattering.places.find(known[1])
-        sums = add and ins[0].dtype.kind == "f" and known[0] is not None and not known[0].any()
+        sums = joins is np.add and ins[0].dtype.kind == "f" and known[0] is not None and not known[0].any()
         of = scattering.of_zeros if sums else scattering.of
 
         def put(x: Any, starts: Any, new: Any) -> Any:
@@ -248,7 +260,7 @@ def scatter_knowing(add: bool) -> Callable[..., Step | None]:
 class Scattering:
     """A scatter of elements."""
 
-    def __init__(self, params: Any, ins: Any, add: bool) -> None:
+    def __init__(self, params: Any, ins: Any, joins: Joins) -> None:
         self.operand, self.shape, numbers = ins[0].shape, ins[2].shape, params["dimension_numbers"]
         sizes = [1] * len(self.operand)
         gone = (*numbers.inserted_window_dims, *numbers.operand_batching_dims)
@@ -256,7 +268,7 @@ class Scattering:
         for d, u in zip(inside, numbers.update_window_dims):
             sizes[d] = self.shape[u]
         self.places = _Places(numbers, _SCATTERED, params, self.operand, ins[1].shape, self.shape, sizes)
-        self.add, self.size, self.dtype = add, math.prod(self.operand), ins[0].dtype
+        self.joins, self.size, self.dtype = joins, math.prod(self.operand), ins[0].dtype
 
     def put(self, x: Any, starts: Any, new: Any) -> Any:
         return self.of(x, new, *self.places.find(starts))
@@ -269,10 +281,10 @@ class Scattering:
     def into(self, out: Any, new: Any, flat: Any, within: Any) -> None:
         """Write to memory."""
         flat, new = self._kept(flat, new, within)
-        if self.add:
-            np.add.at(out, flat, new)
-        else:
+        if self.joins is None:
             out[flat] = new
+        else:
+            self.joins.at(out, flat, new)
 
     def of_zeros(self, x: Any, new: Any, flat: Any, within: Any) -> Any:
         """Sums of what is added to zeros, made in float64."""

@@ -53,6 +53,8 @@ NAMES: dict[str, Any] = {
     **{dt.name: dt for dt in _TYPES},
     **{f"zero_{dt.name}": np.zeros((), dt) for dt in _TYPES},
     **{f"one_{dt.name}": np.ones((), dt) for dt in _TYPES},
+    **{f"most_{dt.name}": np.full((), np.inf, dt) for dt in _TYPES if dt.kind == "f"},
+    **{f"least_{dt.name}": np.full((), -np.inf, dt) for dt in _TYPES if dt.kind == "f"},
 }
 """What the text of a step may name. A ufunc takes an array without dimensions faster than a number."""
 
@@ -82,6 +84,25 @@ class Choice(Inline):
         if not which == no == all_of_them > 1 or yes not in (1, all_of_them):
             return super().line(target, ins, counts)
         return f"{target} = {ins[1]}.copy(); putmask({target}, {ins[0]}, {ins[2]})"
+
+
+class Extreme(Inline):
+    """The larger or the smaller of two floating point numbers.
+
+    With one number for all elements a limit takes a third of the time.
+    """
+
+    def __init__(self, ufunc: np.ufunc, dt: np.dtype) -> None:
+        super().__init__(f"{ufunc.__name__}({{0}}, {{1}})", fresh=True)
+        most = f"most_{dt.name}"
+        self._limited = f"{{0}}.clip({{1}}, {most})" if ufunc is np.maximum else f"{{0}}.clip(least_{dt.name}, {{1}})"
+
+    def line(self, target: str, ins: Sequence[str], counts: Sequence[int]) -> str:
+        """The line of code."""
+        first, second, _ = counts
+        if (first == 1) is (second == 1):
+            return super().line(target, ins, counts)
+        return f"{target} = {self._limited.format(*(ins if second == 1 else ins[::-1]))}"
 
 
 WHOLE = {1: np.int8, 4: np.int32, 8: np.int64}

@@ -90,13 +90,17 @@ def extreme(fn: Any) -> Callable[..., Step | None]:
             return _one_by_one(fn, cut, shape)
         if behind == 1 and n <= _TURNED:
             return lambda x: fn.reduce(np.ascontiguousarray(x.reshape(before, n).T), 0).reshape(shape)
+        if behind == 1 and n <= _FOUND and dt.kind in "iuf":
+            place, first = np.argmax if fn is np.maximum else np.argmin, np.arange(before) * n
+            return lambda x: x.reshape(-1).take(place(x.reshape(before, n), 1) + first).reshape(shape)
         return lambda x: fn.reduce(x, axes)
 
     return make
 
 
-_TURNED = 64
-"""Elements of a row up to which a matrix is turned, so that NumPy finds the extremes of many rows at a time."""
+_TURNED, _FOUND = 32, 2048
+"""Elements of a row up to which a matrix is turned, so that NumPy finds the extremes of many rows at a time; and up to
+which it finds the place of an extreme sooner than the extreme, for which it begins anew in each row."""
 
 
 def reduced(fn: Any, kinds: str) -> Callable[..., Step | None]:
@@ -142,12 +146,39 @@ def running(fn: Any) -> Callable[..., Step | None]:
         axis, dt = params["axis"], ins[0].dtype
         if dt.kind not in "iuf":
             return None
+        if ins[0].size and in_wide_rows(ins[0].shape, axis):
+            return _row_by_row(fn, ins[0], axis, params["reverse"])
         if params["reverse"]:
             back = (*(slice(None),) * axis, slice(None, None, -1))
             return lambda x: fn.accumulate(x[back], axis, dtype=dt)[back]
         return lambda x: fn.accumulate(x, axis, dtype=dt)
 
     return make
+
+
+def in_wide_rows(shape: Any, axis: int) -> bool:
+    """Whether so many elements lie beside each other that NumPy joins several of them at a time."""
+    return math.prod(shape[axis + 1 :]) >= _WIDE
+
+
+_WIDE = 512
+
+
+def _row_by_row(fn: Any, aval: Any, axis: int, reverse: bool) -> Step:
+    """Each row joined with the result of the row before."""
+    rows = range(aval.shape[axis])
+    first, *others = reversed(rows) if reverse else rows
+
+    def run(x: Any) -> Any:
+        found = np.empty(aval.shape, aval.dtype)
+        x, out = np.moveaxis(x, axis, 0), np.moveaxis(found, axis, 0)
+        before = out[first]
+        before[...] = x[first]
+        for i in others:
+            before = fn(before, x[i], out=out[i])
+        return found
+
+    return run
 
 
 def ordered(params: Any, ins: Any, outs: Any) -> Step | None:

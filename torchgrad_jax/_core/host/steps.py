@@ -22,7 +22,7 @@ from . import (
     products as host_products,
     reductions as host_reductions,
 )
-from .inline import HALF, SAME, WHOLE, Choice, Inline, Reshape, Step, Unsure
+from .inline import HALF, SAME, WHOLE, Choice, Extreme, Inline, Reshape, Step, Unsure
 
 
 def _always(fn: Step) -> Callable[..., Step]:
@@ -137,13 +137,16 @@ def _select(params: Any, ins: Any, outs: Any) -> Step | None:
     if outs[0].size < _MANY or whole is None:
         return Choice()
 
-    whole, dt = np.dtype(whole), outs[0].dtype
+    whole, dt, shape = np.dtype(whole), outs[0].dtype, outs[0].shape
 
     def select(which: Any, no: Any, yes: Any) -> Any:
-        no = no.view(whole)
-        out = (no ^ yes.view(whole)) & np.negative(which.astype(whole))  # each may have fewer elements than the result
-        out ^= no
-        return out.view(dt)
+        if which.size == 1 and (chosen := yes if which else no).shape == shape:
+            return chosen
+        out, no, bits = np.empty(shape, dt), no.view(whole), np.asarray(which, whole)
+        differs, found = no ^ yes.view(whole), out.view(whole)  # each may have fewer elements than the result
+        np.bitwise_and(differs, np.negative(bits, bits), found)
+        np.bitwise_xor(found, no, found)
+        return out
 
     return select
 
@@ -157,13 +160,13 @@ def _select_with(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
     if not zeros:
         return None
     whole, dt, shape, of_no = np.dtype(whole), outs[0].dtype, outs[0].shape, zeros[0] == 2
+    one = np.ones((), whole)
 
     def select(which: Any, no: Any, yes: Any) -> Any:
-        bits = which.astype(whole)
-        np.subtract(bits, 1, bits) if of_no else np.negative(bits, bits)
-        kept = (no if of_no else yes).view(whole)
-        out = np.bitwise_and(kept, bits, bits) if bits.shape == shape else kept & bits
-        return out.view(dt)
+        out, bits = np.empty(shape, dt), np.asarray(which, whole)
+        np.subtract(bits, one, bits) if of_no else np.negative(bits, bits)
+        np.bitwise_and((no if of_no else yes).view(whole), bits, out.view(whole))
+        return out
 
     return select
 
@@ -290,7 +293,8 @@ def _round(params: Any, ins: Any, outs: Any) -> Step | None:
 def _clamp(params: Any, ins: Any, outs: Any) -> Step | None:
     if ins[1].dtype.kind == "c":
         return None
-    return Inline("minimum(maximum({1}, {0}), {2})", fresh=True)
+    whole = "minimum(maximum({1}, {0}), {2})" if ins[1].dtype.kind == "b" else "{1}.clip({0}, {2})"
+    return Inline(whole, fresh=True)
 
 
 def _sign(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -299,6 +303,16 @@ def _sign(params: Any, ins: Any, outs: Any) -> Step | None:
     if ins[0].dtype.kind in "iub":
         return np.sign
     return Inline("copysign(sign({0}), {0})", fresh=True)
+
+
+def _extreme(fn: Any) -> Callable[..., Step | None]:
+    """The larger or smaller of two; NumPy takes several at a time only where both are arrays, or as a limit."""
+
+    def make(params: Any, ins: Any, outs: Any) -> Step | None:
+        kind = ins[0].dtype.kind
+        return None if kind == "c" else Extreme(fn, ins[0].dtype) if kind == "f" else fn
+
+    return make
 
 
 def _real_only(fn: Step) -> Callable[..., Step | None]:
@@ -405,7 +419,7 @@ def _table() -> dict[str, Primitive]:
         "add": _always(np.add), "add_any": _always(np.add), "sub": _always(np.subtract),
         "mul": _always(np.multiply), "divide": _floats_only(np.divide), "square": _always(_POWERS[2]),
         "integer_pow": _integer_pow, "neg": _always(np.negative), "abs": _always(np.abs), "sign": _sign,
-        "max": _real_only(np.maximum), "min": _real_only(np.minimum), "clamp": _clamp, "floor": _floats_only(np.floor),
+        "max": _extreme(np.maximum), "min": _extreme(np.minimum), "clamp": _clamp, "floor": _floats_only(np.floor),
         "ceil": _floats_only(np.ceil), "round": _round, "eq": _always(np.equal), "ne": _always(np.not_equal),
         "lt": _real_only(np.less), "le": _real_only(np.less_equal), "gt": _real_only(np.greater),
         "ge": _real_only(np.greater_equal), "is_finite": _floats_only(np.isfinite), "and": _always(np.bitwise_and),
@@ -458,9 +472,11 @@ def _table() -> dict[str, Primitive]:
         "gather": Primitive(host_indexing.gather, cost=host_indexing.gather_cost, knowing=host_indexing.gather_knowing),
         **{
             name: Primitive(
-                host_indexing.scatter(add), cost=host_indexing.scatter_cost, knowing=host_indexing.scatter_knowing(add)
+                host_indexing.scatter(joins),
+                cost=host_indexing.scatter_cost,
+                knowing=host_indexing.scatter_knowing(joins),
             )
-            for name, add in (("scatter", False), ("scatter-add", True))
+            for name, joins in host_indexing.SCATTERS.items()
         },
         "dot_general": Primitive(host_products.dot, cost=host_products.dot_cost),
         **{name: Primitive(make, cost=lapack.cost) for name, make in lapack.STEPS.items()},

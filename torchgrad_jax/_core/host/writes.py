@@ -1,19 +1,22 @@
 """Kernels that put elements at places of an array, as NumPy code that does so in the array's own memory.
 
     x.index_put_((i, j), v)    # steps of i and j, then one `scatter` to x
+    x.index_fill_(0, i, 1.0)   # steps of i, then one choice between x and 1.0 by a mask of rows
 
 `in_place` finds that the kernel reads `x` nowhere else. What comes before the scatter is a kernel of its own, which
 NumPy or XLA computes as it does any other; then the new elements are put where the memory of `x` has them. The number
-of elements that are put decides who does it, and not how many `x` has.
+of elements that are put, or of a mask before it is spread over `x`, decides who does it, and not how many `x` has.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from . import choice, indexing
@@ -27,6 +30,19 @@ class _Memory:
 
     def __init__(self, shape: tuple[int, ...], written: bool) -> None:
         self.shape, self.written = shape, written
+
+
+class _Spread:
+    """A value that a step is to spread, which the step of a write need not do.
+
+    Args:
+        value: what is spread.
+        along: its dimensions, as those of the result.
+        fill: gives the whole of it.
+    """
+
+    def __init__(self, value: Any, along: tuple[int, ...], fill: Callable[[], Any]) -> None:
+        self.value, self.along, self.fill = value, along, fill
 
 
 class _No(Exception):
@@ -51,12 +67,17 @@ def in_place(closed: Any, bind: Bind) -> tuple[Any, Step] | None:
             raise _No
         return list(found[0][1])
 
+    if not any(e.primitive.name in _WRITING for e in choice.all_steps(jaxpr)):
+        return None
     try:
         steps = jax.make_jaxpr(before)(*[jax.ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type) for a in rest])
     except _No:
         return None
-    put = _putting(found[0][0], first.dtype)
+    put = found[0][0]([v.aval for v in steps.jaxpr.outvars])
     return put and (steps, put)
+
+
+_WRITING = (*indexing.SCATTERS, "select_n")
 
 
 def _follow(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], found: list[Any], bind: Bind) -> list[Any]:
@@ -73,37 +94,88 @@ def _follow(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], found: list[
             outs = _follow(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), ins, found, bind)
         elif any(x.__class__ is _Memory for x in ins):
             outs = [_with_memory(eqn, ins, found)]
+        elif eqn.primitive.name == "broadcast_in_dim" and len(ins) == 1:
+            outs = [_spread(eqn, ins[0], bind)]
         else:
-            outs = bind(eqn, ins)
+            outs = bind(eqn, [*map(_whole, ins)])
             outs = outs if eqn.primitive.multiple_results else [outs]
         env.update(zip(eqn.outvars, outs))
     return [read(v) for v in jaxpr.outvars]
 
 
+def _spread(eqn: Any, x: Any, bind: Bind) -> _Spread:
+    """What a step spreads, which may be spread already."""
+    along = eqn.params["broadcast_dimensions"]
+    kept = [d for d, n in zip(along, eqn.invars[0].aval.shape) if n != 1]
+
+    def fill() -> Any:
+        return bind(eqn, [_whole(x)])
+
+    if x.__class__ is _Spread:
+        return _Spread(x.value, tuple([along[d] for d in x.along]), fill)
+    return _Spread(jnp.reshape(x, [eqn.outvars[0].aval.shape[d] for d in kept]), tuple(kept), fill)
+
+
+def _whole(x: Any) -> Any:
+    return x.fill() if x.__class__ is _Spread else x
+
+
 def _with_memory(eqn: Any, ins: list[Any], found: list[Any]) -> _Memory:
     """What a step gives that takes the array, which may be looked at in another shape, and written to once."""
-    memory, *others = ins
-    if memory.__class__ is not _Memory or any(x.__class__ is _Memory for x in others):
+    name, memories = eqn.primitive.name, [x for x in ins if x.__class__ is _Memory]
+    if len(memories) > 1:
         raise _No
-    if eqn.primitive.name == "reshape" and eqn.params.get("dimensions") is None:
+    (memory,) = memories
+    if name == "reshape" and eqn.params.get("dimensions") is None:
         return _Memory(eqn.outvars[0].aval.shape, memory.written)
-    if eqn.primitive.name not in ("scatter", "scatter-add") or memory.written:
+    if name not in _WRITING or memory.written:
         raise _No
-    found[:] = [(eqn, others)]
+    if name == "select_n":
+        found[:] = [_choosing(eqn, ins)]
+    elif ins[0] is memory:
+        found[:] = [(partial(_scattering, eqn), [*map(_whole, ins[1:])])]
+    else:
+        raise _No
     return _Memory(memory.shape, True)
 
 
-def _putting(eqn: Any, dtype: np.dtype) -> Step | None:
+def _choosing(eqn: Any, ins: list[Any]) -> tuple[Callable[..., Step | None], list[Any]]:
+    """A choice between the array and another one by a mask of whole slices along one dimension."""
+    mask, *sides = ins
+    new = sides[sides[0].__class__ is _Memory]
+    if mask.__class__ is not _Spread or new.__class__ is not _Spread or len(mask.along) != 1 or new.along:
+        raise _No
+    (d,), shape, chosen = mask.along, eqn.outvars[0].aval.shape, sides[1] is new
+
+    def make(avals: Any) -> Step | None:
+        if avals[0].size > choice.LARGEST or avals[0].dtype != np.bool_ or not _moved(avals[1].dtype):
+            return None
+
+        def put(memory: Any, mask: Any, new: Any) -> None:
+            rows = np.moveaxis(memory.reshape(shape), d, 0)
+            for i in np.flatnonzero(mask == chosen).tolist():
+                rows[i] = new
+
+        return put
+
+    return make, [mask.value, new.value]
+
+
+def _moved(dtype: np.dtype) -> bool:
+    return isinstance(dtype, np.dtype) and dtype.kind in "biufc"
+
+
+def _scattering(eqn: Any, given: Any) -> Step | None:
     """Puts new elements at places into memory."""
-    ins, add = [v.aval for v in eqn.invars], eqn.primitive.name == "scatter-add"
-    plain = dtype.kind in "iuf" and dtype != HALF if add else dtype.kind in "biufc"
-    if not plain or not 0 < ins[2].size <= choice.LARGEST or indexing.scatter(add)(eqn.params, ins, None) is None:
+    ins, joins = [v.aval for v in eqn.invars], indexing.SCATTERS[eqn.primitive.name]
+    plain = _moved(ins[0].dtype) if joins is None else ins[0].dtype.kind in "iuf" and ins[0].dtype != HALF
+    if not plain or not 0 < ins[2].size <= choice.LARGEST or indexing.scatter(joins)(eqn.params, ins, None) is None:
         return None
-    return _of_rows(eqn.params, ins, add) or _of_elements(eqn.params, ins, add)
+    return _of_rows(eqn.params, ins, joins) or _of_elements(eqn.params, ins, joins)
 
 
-def _of_elements(params: Any, ins: Any, add: bool) -> Step:
-    scattering = indexing.Scattering(params, ins, add)
+def _of_elements(params: Any, ins: Any, joins: indexing.Joins) -> Step:
+    scattering = indexing.Scattering(params, ins, joins)
 
     def put(memory: Any, starts: Any, new: Any) -> None:
         scattering.into(memory.reshape(-1), new, *scattering.places.find(starts))
@@ -111,7 +183,7 @@ def _of_elements(params: Any, ins: Any, add: bool) -> Step:
     return put
 
 
-def _of_rows(params: Any, ins: Any, add: bool) -> Callable[..., None] | None:
+def _of_rows(params: Any, ins: Any, joins: indexing.Joins) -> Callable[..., None] | None:
     """Whole rows along one dimension, at places that are in it; each is put where it belongs in one go."""
     numbers, shape, news = params["dimension_numbers"], ins[0].shape, ins[2].shape
     if len(numbers.inserted_window_dims) != 1 or numbers.operand_batching_dims:
@@ -123,7 +195,7 @@ def _of_rows(params: Any, ins: Any, add: bool) -> Callable[..., None] | None:
     rows = [i for i in range(len(news)) if i not in numbers.update_window_dims]
     order = (*rows, *numbers.update_window_dims)
     flat = (math.prod([news[i] for i in rows]), *[n for i, n in enumerate(shape) if i != d])
-    elements = _of_elements(params, ins, add)
+    elements = _of_elements(params, ins, joins)
 
     def put(memory: Any, starts: Any, new: Any) -> None:
         at = starts.reshape(-1).tolist()
@@ -132,9 +204,9 @@ def _of_rows(params: Any, ins: Any, add: bool) -> Callable[..., None] | None:
             return
         rows = np.moveaxis(memory.reshape(shape), d, 0)
         for i, row in zip(at, new.transpose(order).reshape(flat)):
-            if add:
-                rows[i] += row
-            else:
+            if joins is None:
                 rows[i] = row
+            else:
+                joins(rows[i], row, out=rows[i])
 
     return put

@@ -52,13 +52,14 @@ def halves(n: int) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
 
 def spaced(first: Any, last: Any, n: int) -> Array:
     """n >= 2 evenly spaced float32 or float64 values, counted from both ends."""
-    lower, away = halves(n)
-    step = (last - first) / first.dtype.type(n - 1)
+    step, half, out = (last - first) / first.dtype.type(n - 1), n // 2, np.empty(n, first.dtype)
+    move: Any = np.arange(n - half).astype(first.dtype)
     if first.dtype == np.float32:
-        move = away.astype(np.float32)
-        return np.where(lower, fma32(move, step, first), fma32(move, -step, last))
-    a, b, move = float(first), float(last), away.astype(np.float64)
-    return np.where(lower, fma64(move, float(step), a), fma64(move, -float(step), b))
+        out[:half], out[half:] = fma32(move[:half], step, first), fma32(move, -step, last)[::-1]
+    else:
+        a, b, step = float(first), float(last), float(step)
+        out[:half], out[half:] = fma64(move[:half], step, a), fma64(move, -step, b)[::-1]
+    return out
 
 
 def _sum_and_error(x: Any, y: Any) -> tuple[Any, Any]:

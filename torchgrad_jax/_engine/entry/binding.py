@@ -86,6 +86,11 @@ class Binding:
 
     def general(self, args: Sequence[Any]) -> tuple[Call, tuple[Any, ...]]:
         """Call and leaves from arguments in the row's order, whatever they are."""
+        statics, leaves, counts = self.read(args)
+        return self.find(statics, counts) or self.call(*statics, *counts), leaves
+
+    def read(self, args: Sequence[Any]) -> tuple[list[Any], tuple[Any, ...], tuple[int, ...]]:
+        """Static arguments as they came, leaves, and the lengths of lists among these."""
         statics, leaves, counts = [], [], []
         for i, (p, v) in enumerate(zip(self.params, args)):
             if not p.dynamic:
@@ -99,7 +104,7 @@ class Binding:
                 leaf = argument(self.called, p, i + 1, v)
                 same = p.kind is reg.Scalar and leaf.__class__ is p.default.__class__ and leaf == p.default
                 leaves.append(None if leaf is p.default or same else leaf)
-        return self.find(statics, tuple(counts)) or self.call(*statics, *counts), tuple(leaves)
+        return statics, tuple(leaves), tuple(counts)
 
     def _check_list(self, p: reg.Param, i: int, value: Any) -> Any:
         """A list of tensors, or torch's complaint."""

@@ -17,6 +17,7 @@ from ..memory.tensor import Tensor
 from ..overrides.asking import ORDINARY
 from ..overrides.looking import foreign
 from ..surface import COMPOSITES, METHODS, NAMESPACES, OPERATORS, PREFIXED, enter as enter_name, named
+from . import compared
 from .arguments import KINDS, NUMPY_NAMES, as_int, type_name
 from .enter import Form, enter
 from .parser import raise_if_any
@@ -122,9 +123,10 @@ class Composed(Form):
 
     def public(self) -> Any:
         """The function that users call."""
-        fn, fitting, alias, form = self.fn, self.fitting, self.alias, self
+        fitting, alias, form = self.fitting, self.alias, self
+        fn = compared.compare_composite(self) if compared.CHECKING else self.fn
 
-        @functools.wraps(fn)
+        @functools.wraps(self.fn)
         def public(*args: Any, **kwargs: Any) -> Any:
             kinds = (*map(type, args), *kwargs, *map(type, kwargs.values())) if kwargs else (*map(type, args),)
             lists = fitting.get(kinds, None)
@@ -171,13 +173,13 @@ class Composed(Form):
 
     def answer(self, args: Any, kwargs: Any) -> Any:
         """Call the function, after a look at the classes of its arguments."""
-        self._look(args, kwargs)
+        self.look(args, kwargs)
         fn = self.fn
         if MODES.bits & OBSERVED and MODES.observers:
             return events.op(self.event, "composite", (*args, *kwargs.values()), lambda: fn(*args, **kwargs))
         return fn(*args, **kwargs)
 
-    def _look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def look(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Ask torch's parser about arguments that look odd; remember classes that do not."""
         first = args[0] if args and self.first is not None else self
         if first is not self and not isinstance(first, Tensor) and not hasattr(type(first), "__torch_function__"):
@@ -194,7 +196,7 @@ class Composed(Form):
                 fits = (*map(type, args), *kwargs, *map(type, kwargs.values()))
                 self.fitting[fits] = not kinds.isdisjoint(_SEQUENCES)
 
-    def explain(self, args: Any, kwargs: Any, error: Exception) -> None:
+    def complain_instead(self, args: Any, kwargs: Any, error: Exception) -> None:
         """Raise what torch says of the arguments, if the error is about them."""
         self.complain(args, kwargs)
         about = getattr(error, "about", None)

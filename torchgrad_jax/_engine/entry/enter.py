@@ -11,9 +11,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from jax.sharding import Sharding
+from jax.sharding import Mesh, NamedSharding, Sharding
 
+from ..._core.arrays.placement import MANY
+from ..._core.errors.messages import MESHES
+from ..._core.errors.tracebacks import end_at_call
 from ..._ops.registry import OpDef, Out
+from ..memory.strided import placement_of_tensor
+from ..memory.tensor import tensors_in
 from ..overrides.looking import begin, foreign
 from .out import write_out
 from .parser import raise_if_any, torch_complaint
@@ -49,11 +54,18 @@ class Form(ABC):
         return args, dict(kwargs)
 
     def explain(self, args: Any, kwargs: Any, error: Exception) -> None:
-        """Raise what torch says of the arguments, if it does: an error that is not about them stays what it is."""
+        """Raise what torch says of the arguments, if it does; the traceback of another error ends at the call."""
+        self.complain_instead(args, kwargs, error)
+        end_at_call(error)
+
+    def complain_instead(self, args: Any, kwargs: Any, error: Exception) -> None:
+        """Raise what torch says of the arguments, if the error is about them."""
         self.complain(*self.given(args, kwargs))
 
     def complain(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """Raise what torch says of these arguments, if it does."""
+        if MANY:
+            raise_if_any(_of_meshes(self.said, (*args, *kwargs.values())))
         spread = any(isinstance(a, Sharding) for a in (*args, *kwargs.values()))  # torch has no such argument
         if self.where and not spread:
             raise_if_any(torch_complaint(self.where, self.said, args, kwargs))
@@ -61,6 +73,24 @@ class Form(ABC):
     def into(self, target: Any, args: Any, kwargs: Any) -> tuple[Out, Any, Any]:
         """What may be written into the tensor `target`, and the arguments of the call that computes it."""
         return Out.EXACT if self.out is True else Out(self.out), args, kwargs
+
+
+def _of_meshes(name: str, args: Sequence[Any]) -> RuntimeError | None:
+    """A complaint about tensors over the devices of two meshes, of which JAX lists the arguments of its kernel."""
+    found = [placement_of_tensor(t) for t in tensors_in(args)]
+    meshes = [there.mesh for there in found if isinstance(there, NamedSharding) and isinstance(there.mesh, Mesh)]
+    for other in meshes:
+        if _devices(other) != _devices(meshes[0]):
+            return RuntimeError(MESHES.format(name=name, one=_text_of_mesh(meshes[0]), other=_text_of_mesh(other)))
+    return None
+
+
+def _devices(mesh: Mesh) -> list[int]:
+    return [d.id for d in mesh.devices.flat]
+
+
+def _text_of_mesh(mesh: Mesh) -> str:
+    return f"{mesh.devices.shape} over the devices {_devices(mesh)}"
 
 
 def enter(me: Any, args: Any, kwargs: Any = NO_NAMES, more: Any = (), out: Any = None) -> Any:

@@ -27,12 +27,14 @@ from ..._core.state import (
 from ..._ops import registry as reg
 from ..graph import record
 from ..graph.history import edge_of, requires_grad_of
-from ..graph.inplace import apply_inplace, inplace_call, write_known
+from ..graph.inplace import inplace_call, write_known
+from ..graph.node import accumulator
 from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES
 from ..graph.views import VIEW_MODES, fast_view
 from ..memory.strided import read
 from ..memory.tensor import Extras, Storage, Tensor
 from ..surface import PREFIXED
+from . import compared
 from .arguments import EMPTY, MISSING, NUMPY_NAMES, size_argument
 from .binding import Binding, as_key
 from .enter import NO_NAMES, enter
@@ -88,8 +90,9 @@ _RUN = """
     except KeyError: _plan = None
     if _plan is None:{alone}
         try: _plan = _new_plan(_call, {keys}, {leaves})
-        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise{check}
-    _a = {fwd}
+        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise{compared}{check}
+    try: _a = {fwd}
+    except ValueError as _error: _me.form.explain({args}, _no_names, _error); raise
     if not _plan.single:
         return _several(_plan, _a, {mask} if _mode & 1 else 0, {leaves}, _mode)
     _t = _new(_Tensor)
@@ -124,15 +127,17 @@ _RUN = """
     return _t
 """
 _WRITE = """
-    if {me}._al is not None{aliased} or (_mode & 1 and ({anyr})) or _many:
-        try: return _apply_inplace(_call, {leaves})
+    if (_mode & 1 and ({anyr})){aliased} or _many:
+        try: _u = _known(_call, {leaves}, _mode)
         except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
-    _write = _call.inplace or _inplace_call(_call)
+        return {fallback} if _u is None else _u
+    _write = _call.inplace or _inplace_call(_call){compared}
     try: _plan = _write.plans[{keys}]
     except KeyError: _plan = None
     if _plan is None:
         if _overlaps({me}._m.shape, {me}._m.strides): return {fallback}
-        _plan = _write.plan({keys})
+        try: _plan = _write.plan({keys})
+        except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
     with _write_lock:
         _s = {me}._st
         if _s.array is _x0:
@@ -144,7 +149,8 @@ _WRITE = """
 """
 _EDGE = """
         if _r{i}:
-            _e{i} = ({p}._fn, {p}._onr) if {p}._al is None and {p}._fn is not None else _edge_of({p})
+            if {p}._al is not None: _e{i} = _edge_of({p})
+            else: _e{i} = ({p}._fn, {p}._onr) if {p}._fn is not None else (_accumulator({p}), 0)
         else:
             _e{i} = None"""
 
@@ -239,12 +245,13 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
         "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw, "_several": record.several,
         "_taped": record.apply_taped, "_size_argument": size_argument, "_new_plan": record.new_plan,
         "_gradient_of": record.gradient_of, "_check": record.check_values, "_record": record.record,
-        "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key,
+        "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key, "_compare": compared.compare,
+        "_compare_view": compared.compare_view, "_accumulator": accumulator,
     }  # fmt: skip
     with_out = row.out and not form.inplace and not form.operator and not row.view
     more = varargs is None and not form.operator
     lines = [f"def {name}({_signature(b, space, with_out, varargs, more)}):"]
-    args = _tuple([p.name for p in b.params])
+    args = _arguments(b)
     if varargs is not None:
         lines.append(f"    {varargs.name} = _size_argument({varargs.name}, _kw, {varargs.name!r})")
     lines += _numpy_names(b, varargs)
@@ -290,8 +297,20 @@ def _known_view(b: Binding, space: dict[str, Any]) -> list[str]:
         f"or (_mode & {INFERENCE} and {first}._x.inference and {first}._x.inner is None)):",
         f"        try: _known = _views[{_tuple([f'{first}._m', *rest])}]",
         "        except (KeyError, TypeError): pass",
-        f"        else: return _fast_view(_known, {first}, _mode)",
+        "        else:",
+        *([f"            _compare_view(_me, {_arguments(b)}, _known)"] if compared.CHECKING else []),
+        f"            return _fast_view(_known, {first}, _mode)",
     ]
+
+
+def _arguments(b: Binding) -> str:
+    return _tuple([p.name for p in b.params])
+
+
+def _compared(b: Binding, leaves: str, *more: str, call: str = "_call", indent: int = 4) -> list[str]:
+    """A line that compares what was found out of the arguments with the general reading, where that is asked for."""
+    given = ", ".join(["_me", _arguments(b), call, leaves, *more])
+    return [f"{' ' * indent}_compare({given})"] if compared.CHECKING else []
 
 
 def _unrolled(b: Binding, space: dict[str, Any], fallback: str, operator: bool) -> list[str]:
@@ -338,6 +357,14 @@ def _unrolled_write(b: Binding, space: dict[str, Any], fallback: str, operator: 
     lines = [f"    if {given}:", *["    " + line for line in _known_lines(b, space, fallback, True)]]
     lines += _call_lines(b, space, fallback)
     leaves = [p.name if p in tensors else "None" for p in b.dynamic]
+    me = tensors[0].name
+    lines += [
+        f"    if {me}.__class__ in _plain and {me}._al is not None:",
+        *_compared(b, _tuple(leaves), indent=8),
+        f"        try: _u = _known(_call, {_tuple(leaves)}, _mode)",
+        f"        except Exception as _error: _me.form.explain({_arguments(b)}, _no_names, _error); raise",
+        f"        return {fallback} if _u is None else _u",
+    ]
     for i, p in enumerate(tensors):
         number = _NUMBER.format(i=i, p=p.name) if p.scalar and not (operator and not i) else ""
         lines.append(_LEAF.format(i=i, p=p.name, number=number, fallback=fallback, absent=""))
@@ -390,6 +417,7 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
         f"    except KeyError: return {fallback}",
         f"    except TypeError: _found = _raw_call(({statics}), ({counts}))",
         f"    if _found is not None and not _mode & {~PLAIN_MODES}:",
+        *_compared(b, f"({leaves})", call="_found", indent=8),
         f"        _u = _known(_found, ({leaves}), _mode)",
         "        if _u is not None: return _u",
         f"    return {fallback}",
@@ -422,13 +450,7 @@ def _write_lines(
     b: Binding, space: dict[str, Any], tensors: Sequence[reg.Param], leaves: Sequence[str], fallback: str
 ) -> str:
     """Write to the first tensor."""
-    space.update(
-        _inplace_call=inplace_call,
-        _apply_inplace=apply_inplace,
-        _overlaps=shapes.has_overlap,
-        _write_lock=WRITE_LOCK,
-        _many=placement.MANY,
-    )
+    space.update(_inplace_call=inplace_call, _overlaps=shapes.has_overlap, _write_lock=WRITE_LOCK, _many=placement.MANY)
     others = [(i, p.name) for i, p in enumerate(tensors) if i]
     aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
     return _WRITE.format(
@@ -439,7 +461,8 @@ def _write_lines(
         fallback=fallback,
         aliased=aliased,
         leaves=_tuple(leaves),
-        args=_tuple([p.name for p in b.params]),
+        args=_arguments(b),
+        compared="\n".join(["", *_compared(b, _tuple(leaves), _numbered(b, tensors, "k"))]),
     )
 
 
@@ -455,8 +478,10 @@ def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
     if b.row.check is not None:
         check = f"\n    _check(_call, {_tuple(leaves)}, {_tuple([f'_x{i}' for i in every])})"
     mask = " + ".join(f"({1 << i} if _r{i} else 0)" for i in tensors)
+    keys = _tuple([f"_k{i}" for i in every])
     return _RUN.format(
-        keys=_tuple([f"_k{i}" for i in every]),
+        keys=keys,
+        compared="\n".join(["", *_compared(b, _tuple(leaves), keys, f"{mask} if _mode & 1 else -1")]),
         fwd=_forward(b, required),
         leaves=_tuple(leaves),
         anyr=" or ".join(f"_r{i}" for i in tensors),
@@ -467,7 +492,7 @@ def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
         alone=alone,
         check=check,
         packing=PACKING,
-        args=_tuple([p.name for p in b.params]),
+        args=_arguments(b),
     )
 
 

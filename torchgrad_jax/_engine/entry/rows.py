@@ -121,8 +121,10 @@ class RowForm(Form):
         return tuple(found.get(p.name, d) for p, d in zip(params, default)), {}, found.get("out")
 
     def _refuse(self, positional: Any, named: Any, otherwise: str) -> NoReturn:
-        known = self.where and torch_complaint(self.where, self.said, positional, named)
-        raise known or TypeError(f"{self.said}() {otherwise}")
+        # Under a name, the error would keep this frame, which its traceback leads to, and all tensors of the call.
+        raise (self.where and torch_complaint(self.where, self.said, positional, named)) or TypeError(
+            f"{self.said}() {otherwise}"
+        )
 
     def given(self, args: Any, kwargs: Any) -> tuple[Sequence[Any], dict[str, Any]]:
         """The arguments by position and by name; those that are their default count as left out."""
@@ -158,7 +160,7 @@ class RowForm(Form):
             args = (*args[:at], target._m.dtype, *args[at + 1 :])
         return rule, args, kwargs
 
-    def explain(self, args: Any, kwargs: Any, error: Exception) -> None:
+    def complain_instead(self, args: Any, kwargs: Any, error: Exception) -> None:
         """Raise what torch says of the arguments, unless the error is about the values of a matrix."""
         if not isinstance(error, LinAlgError):
             self.complain(*self.given(args, kwargs))

@@ -127,7 +127,6 @@ def svg(*roots: Any) -> str:
         'text-anchor="middle">',
         '<defs><marker id="a" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M0 0L8 4L0 8z" fill="#777"/></marker></defs>',
-        f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
     for k, (a, b, nr) in enumerate(shown.edges):
         lanes = [places[k, r] for r in range(rows[a] + 1, rows[b])]

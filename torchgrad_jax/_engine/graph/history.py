@@ -150,10 +150,7 @@ def outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
 
 def _reaches_out(src: Meta, m: Meta, relative: int) -> bool:
     """Whether a window has elements that lie before or behind those of its source."""
-    if not m.numel:
-        return False
-    span = src.extent
-    return relative < 0 or relative + m.extent > span
+    return m.numel > 0 and (relative < 0 or relative + m.extent > src.extent)
 
 
 def window_plan(src: Meta, m: Meta, relative: int, name: str, conj: bool = False, neg: bool = False) -> Any:
@@ -266,12 +263,16 @@ def rebase_history(t: Tensor, node: Node) -> None:
         t._fn, t._onr, t._rg = node, 0, True
         move_hooks(t)
         return
-    base = al.base
-    relative = _relative(base, t)
-    lost = t._m.dtype is base._m.dtype and _reaches_out(base._m, t._m, relative)
-    key = (node.gp, base._m, t._m, *_mirrored(base, t), relative if lost else None)
+    base, m = al.base, t._m
+    whole = base._m
+    if plain := base._al is None and m.dtype is whole.dtype:
+        relative, conj, neg = al.offset, al.conj, al.neg
+    else:
+        relative, (conj, neg) = _relative(base, t), _mirrored(base, t)
+    lost = relative if m.dtype is whole.dtype and _reaches_out(whole, m, relative) else None
+    key = (node.gp, whole, m, conj, neg, lost)
     gp = _COPY_SLICES.young.get(key) or copy_slices_plan(*key)
-    rest = node.edges[1:] if node.gp.edge_leaves[:1] == (0,) else node.edges
+    rest = node.edges[gp.has_self_edge :]
     # While a write is not freed, it has its own node, and with it the one that the part had before.
     saved = (relative, *node.saved, node)
     outer = new_node(gp, (edge_of(base), *rest), saved, (0, *node.vers))
@@ -281,7 +282,14 @@ def rebase_history(t: Tensor, node: Node) -> None:
     move_hooks(base)
     if base._al is not None:
         base._al.seen = base._vc.version
-    _regenerate(t)
+    if plain and lost is None and not al.chain:
+        part = gp.part
+        kept = (relative,) if part.saved_in else ()
+        t._fn, t._onr, t._rg = new_node(part, ((outer, 0),), kept, (0,) * len(kept)), 0, True
+        al.seen = t._vc.version
+        move_hooks(t)
+    else:
+        _regenerate(t)
     if node.gp.saved_out and t._fn is not None:
         _NODES_OF_WRITTEN_PARTS[outer] = weakref.ref(t._fn)
 
@@ -369,11 +377,12 @@ class CopySlicesPlan:
         self.name = "CopySlices"
         self.node_class = node_class("CopySlices")
         self.has_self = bool(inner.mask & 1)
+        self.has_self_edge = inner.edge_leaves[:1] == (0,)
         others = [i for i in inner.inputs if i != 0]
         self.plan = _CopySlicesOuts(base, inner.plan, [inner.plan.keys[i] for i in others])
         self.inputs = tuple(range(1 + len(others)))  # position 0 is the base
         self.mask = (1 << len(self.inputs)) - 1
-        rest = inner.edge_leaves[1:] if inner.edge_leaves[:1] == (0,) else inner.edge_leaves
+        rest = inner.edge_leaves[self.has_self_edge :]
         self.edge_leaves = (0, *[1 + others.index(i) if i in others else -1 for i in rest])
         self.edge_grads = self.edge_leaves
         self.saved_in = (0, *[1 + i for i in inner.saved_in])
@@ -427,6 +436,11 @@ class CopySlicesPlan:
                 weakref.ref(self),
             )
         return kernel
+
+    @functools.cached_property
+    def part(self) -> Any:
+        """The plan of the view's node after a write, where the view has the base's dtype and lies in it."""
+        return _window_gradient(self.base, self.view, 0, self.conj, self.neg, "AsStridedBackward0")
 
     @functools.cached_property
     def cut(self) -> Call:

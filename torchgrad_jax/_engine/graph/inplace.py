@@ -14,7 +14,7 @@ import numpy as np
 from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
-from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, MODES, OBSERVED, WRITE_LOCK
+from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, SAYS_GRAD, WRITE_LOCK
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from ..memory import owned
 from ..memory.derivative_stops import under_jax
@@ -52,7 +52,7 @@ def inplace_call(call: Call) -> InplaceCall:
 class InplaceCall(Call):
     """Writes to its first leaf: same shape, torch's rules for the dtype."""
 
-    __slots__ = ("apart", "inner", "rules")
+    __slots__ = ("apart", "inner", "rules", "simple")
     in_place = True
 
     def __init__(self, inner: Call) -> None:
@@ -72,6 +72,8 @@ class InplaceCall(Call):
             forms=inner.forms,
         )
         self.inner = inner
+        self.simple = rules.check is None and self.plain
+        """Whether a write of plain tensors needs no more than its plan."""
 
     def write(self, leaves: Sequence[Any]) -> Tensor:
         """Write the result into the first leaf; nobody who watches operators sees it."""
@@ -128,7 +130,7 @@ class InplacePlan(Plan):
             fn.__name__ = fn.__qualname__ = call.name
             self.fn, self.found = fn, None
             self.fwd = self._compiled(fn)
-        elif call.apart is Apart.WHOLLY and me.numel >= owned.FROM and self.device.type == "cpu":
+        elif me.numel >= owned.FROM and self.device.type == "cpu":
             self._put_elements()
         self.outs, self.single, self.out = (me,), True, me
         self._without_data()
@@ -160,57 +162,51 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     """Run `call` and write its result into the first leaf; autograd's rules for in-place writes."""
     if MODES.bits & OBSERVED and MODES.observers:
         return events.op(call.name + "_", "op", leaves, lambda: _apply_inplace(call, leaves))
-    with WRITE_LOCK:
-        out = write_known(call, leaves, MODES.bits)
-        return _apply_inplace(call, leaves) if out is None else out
+    out = write_known(call, leaves, MODES.bits)
+    if out is None:
+        with WRITE_LOCK:
+            out = _apply_inplace(call, leaves)
+    return out
+
+
+_WRITE_MODES = GRAD | FUNCTION_MODE | INFERENCE | SAYS_GRAD | PACKING
 
 
 def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
     """`apply_inplace` for plain tensors with nobody watching, where the plan is known; None where it takes more."""
-    if mode & ~(GRAD | FUNCTION_MODE) or MODES.transforms:
+    if mode & ~_WRITE_MODES or (mode & INFERENCE and mode & GRAD) or MODES.transforms:
         return None
-    with WRITE_LOCK:
-        return _write_plain(call, leaves)
-
-
-def _write_plain(call: Call, leaves: Sequence[Any]) -> Tensor | None:
-    """`write_known`, while no other thread writes."""
-    me, writing = leaves[0], inplace_call(call)
-    if writing.rules.check is not None or not writing.plain or me.__class__ not in PLAIN:
-        return None
-    if me._m.overlaps or is_mirrored(me):
+    me, writing = leaves[0], call.inplace or inplace_call(call)
+    if not writing.simple or me.__class__ not in PLAIN or me._m.overlaps or is_mirrored(me):
         return None
     for v in leaves[1:]:
         if v.__class__ in PLAIN and v._st is me._st:  # the two may overlap
             return None
-    if writing.apart is Apart.WHOLLY and owned.may_be(me) and _put(call, writing, leaves) is not None:
+    with WRITE_LOCK:
+        alone = not mode & PACKING and owned.may_be(me)  # a hook may read the memory
+        if alone and _put(call, writing, leaves, mode) is not None:
+            return me
+        plain = plain_leaves(leaves, mode)
+        if plain is None:
+            return None
+        keys, xs, mask = plain
+        plan = writing.plans.get(keys)
+        if plan is None or not plan.single:
+            return None
+        gp = _gradient_of_write(call, plan, mask, leaves) if mode and (mask or me._al is not None) else None
+        if call.check is not None:
+            check_values(call, leaves, with_absent(leaves, xs))
+        array = plan.fwd(*xs)
+        node = None if gp is None else _node_of_write(gp, _keep_old_self(gp, leaves, xs[0]), mode)
+        write(me, array)
+        if node is not None:
+            _attach_write(me, node, mode)
         return me
-    return _write_result(call, writing, leaves)
 
 
-def _write_result(call: Call, writing: InplaceCall, leaves: Sequence[Any]) -> Tensor | None:
-    """Run a known kernel and write what it gives."""
-    me, plain = leaves[0], plain_leaves(leaves, MODES.bits)
-    if plain is None:
-        return None
-    keys, xs, mask = plain
-    plan = writing.plans.get(keys)
-    if plan is None or not plan.single:
-        return None
-    gp = _gradient_of_write(call, plan, mask, leaves)
-    if call.check is not None:
-        check_values(call, leaves, with_absent(leaves, xs))
-    array = plan.fwd(*xs)
-    node = None if gp is None else _node_of_write(gp, _keep_old_self(gp, leaves, xs[0]))
-    write(me, array)
-    if node is not None:
-        _attach_write(me, node, MODES.bits)
-    return me
-
-
-def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any]) -> Tensor | None:
+def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any], mode: int) -> Tensor | None:
     """Put elements where the first leaf's storage has its memory alone; None where nothing was done."""
-    me, plain = leaves[0], plain_leaves(leaves[1:], MODES.bits)
+    me, plain = leaves[0], plain_leaves(leaves[1:], mode)
     if plain is None:
         return None
     keys, xs, mask = plain
@@ -228,12 +224,12 @@ def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any]) -> Tensor | No
     memory = owned.memory_of(me._st)
     if memory is None:
         return None
-    node = None if gp is None else _node_of_write(gp, leaves)
+    node = None if gp is None else _node_of_write(gp, leaves, mode)
     fwd.into(memory, xs)
     me._st.stamp += 1
     me._vc.version += 1
     if node is not None:
-        _attach_write(me, node, MODES.bits)
+        _attach_write(me, node, mode)
     return me
 
 
@@ -247,16 +243,17 @@ def _gradient_of_write(call: Call, plan: Plan, mask: int, leaves: Sequence[Any])
     return (plan.grads.get(mask) or gradient_of(plan, mask, leaves)) if recording else None
 
 
-def _node_of_write(gp: GradPlan, kept: Sequence[Any]) -> Node:
-    return begin_node(gp, kept, MODES.bits) if gp.saved_out else plain_node(gp, kept, ())
+def _node_of_write(gp: GradPlan, kept: Sequence[Any], mode: int) -> Node:
+    return begin_node(gp, kept, mode) if gp.saved_out or mode & PACKING else plain_node(gp, kept, ())
 
 
 def _attach_write(me: Tensor, node: Node, mode: int) -> None:
     """Put the node of a write behind the tensor that was written to."""
-    result = alias_of(me, me._m, me._al, me._vc)
-    if mode & DUAL:
-        result._x = extras(me)
-    end_node(node, (result,), mode)
+    if node.gp.saved_out or mode > GRAD:
+        result = alias_of(me, me._m, me._al, me._vc)
+        if mode & DUAL:
+            result._x = extras(me)
+        end_node(node, (result,), mode)
     rebase_history(me, node)
 
 

@@ -201,11 +201,6 @@ class AccumulateGrad(Node):
 
     gp, edges, saved, vers = None, (), (), ()
 
-    def __init__(self, variable: Any) -> None:
-        self.variable, self.meta = variable, variable._m
-        self.seq = next_sequence_nr()
-        self.extras = None
-
     @property
     def n_outputs(self) -> int:
         return 1
@@ -276,7 +271,9 @@ def accumulator(tensor: Any) -> AccumulateGrad:
         node = ref()
         if node is not None:
             return node
-    node = AccumulateGrad(tensor)
+    node = object.__new__(AccumulateGrad)
+    node.variable, node.meta, node.extras = tensor, tensor._m, None
+    node.seq = next_sequence_nr()
     tensor._acc = weakref.ref(node)
     if MODES.anomaly is not None:
         MODES.anomaly.node_recorded(node)

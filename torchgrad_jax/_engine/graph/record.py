@@ -38,7 +38,7 @@ from ..._core.state import (
 )
 from ..._ops.registry import Grad, Layout
 from ..memory.derivative_stops import derivative_stop_bit, stopped
-from ..memory.strided import conjugate_lazily, conjugations, read
+from ..memory.strided import conjugate_lazily, conjugations, read, read_stored
 from ..memory.tensor import (
     CREATED_DEFAULT,
     CREATED_NO_GRAD,
@@ -125,17 +125,17 @@ def record(gp: GradPlan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: in
 
 def begin_node(gp: GradPlan, leaves: Sequence[Any], mode: int) -> Node:
     """A node with its edges and saved inputs; in-place ops need these before they write."""
-    mask = gp.mask
-    edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
-    saved = [leaves[i] for i in gp.saved_in]
+    edges = _edges(gp, leaves)
+    mask, saved = gp.mask, [leaves[i] for i in gp.saved_in]
     if not MODES.run.at_once:  # numbers that are carried from run to run are saved as the arrays that they are here
         saved = [v.array() if type(v) is Number else v for v in saved]
-    vers = saving.versions_to_keep(saved, tuple([v._vc.version if isinstance(v, Tensor) else 0 for v in saved]))
-    if (
-        mode & (PACKING | INFERENCE)
-        or (saved and any(isinstance(v, Tensor) and v._x.__class__ is Extras for v in saved))
-        or (None in edges and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, edges)))
-    ):
+    vers, special = [], mode & (PACKING | INFERENCE)
+    for v in saved:
+        tensor = isinstance(v, Tensor)
+        vers.append(v._vc.version if tensor else 0)
+        special = special or (tensor and v._x.__class__ is Extras)
+    vers = saving.versions_to_keep(saved, tuple(vers))
+    if special or (None in edges and any(e is None and mask >> i & 1 for i, e in zip(gp.edge_leaves, edges))):
         needed = needed_inputs(gp, edges)
         if needed is None:
             saved = [
@@ -349,7 +349,7 @@ def plain_leaves(leaves: Sequence[Any], mode: int) -> tuple[tuple[Any, ...], lis
     In inference mode tensors of that mode are as plain as others.
     """
     keys: list[Any] = []
-    inference = mode & INFERENCE
+    inference, look = mode & INFERENCE, read if mode > GRAD else read_stored
     xs, mask, bit = [], 0, 1
     for v in leaves:
         kind = v.__class__
@@ -362,7 +362,7 @@ def plain_leaves(leaves: Sequence[Any], mode: int) -> tuple[tuple[Any, ...], lis
                 if v._rg:
                     mask |= bit
             else:
-                xs.append(read(v))
+                xs.append(look(v))
                 if v._rg:
                     mask |= bit
                 elif mode & GRAD and requires_grad_of(v):  # no gradient can go along its edge
@@ -393,7 +393,10 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
         if mode > GRAD and any(isinstance(x, jax.core.Tracer) for x in xs):
             return None
         check_values(call, leaves, xs if len(xs) == len(leaves) else with_absent(leaves, xs))
-    arrays = plan.fwd(*xs)
+    try:
+        arrays = plan.fwd(*xs)
+    except ValueError:  # what JAX refuses the general path explains
+        return None
     if not plan.single:
         return several(plan, arrays, mask if mode & GRAD else 0, leaves, mode)
     t = make(arrays, plan.outs[0])
@@ -420,9 +423,13 @@ def several(plan: Plan, arrays: Sequence[Any], mask: int, leaves: Sequence[Any],
 
 def plain_node(gp: GradPlan, leaves: Sequence[Any], stores: Sequence[Any]) -> Node:
     """A node for plain tensors with nobody watching; `stores` are the storages of the results that it saves."""
+    return new_node(gp, _edges(gp, leaves), *gp.save(*leaves, *stores))
+
+
+def _edges(gp: GradPlan, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """Where the gradients of a call's leaves go."""
     mask = gp.mask
-    edges = tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
-    return new_node(gp, edges, *gp.save(*leaves, *stores))
+    return tuple([edge_of(leaves[i]) if mask >> i & 1 else None for i in gp.edge_leaves])
 
 
 def _record_known(plan: Plan, mask: int, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:

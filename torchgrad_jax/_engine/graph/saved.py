@@ -38,12 +38,15 @@ def versions_to_keep(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[i
     return with_shared_values(saved, versions) if LIVE and MODES.run.at_once else versions
 
 
+_TENSOR_OR_STORAGE = (Tensor, Storage)
+
+
 def pack(value: Any, is_output: bool) -> Any:
     """Run the innermost pack hook on a value about to be saved."""
     hooks = MODES.pack_hooks
-    if not hooks or not isinstance(value, Tensor | Storage):
+    if not hooks or not isinstance(value, _TENSOR_OR_STORAGE):
         return value
-    tensor = tensor_over(value) if isinstance(value, Storage) else value
+    tensor = value if value.__class__ is Tensor or not isinstance(value, Storage) else tensor_over(value)
     own, bits, before = MODES.own, MODES.bits, tensor._vc.version
     try:  # what a hook computes is not packed, and not recorded
         own |= {"pack_hooks": (), "bits": bits & ~(PACKING | GRAD)}

@@ -395,8 +395,12 @@ def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     return executors.OnHost(kernel, executors.reading(store, m, conj, neg))
 
 
+_READERS = _seldom_read.cache.young  # type: ignore[attr-defined] - as `Pool.memo` leaves it
+
+
 class _Called(NamedTuple):
     call: Any
+    host: Any = None
 
 
 def _called(kernel: Any) -> _Called:
@@ -414,6 +418,9 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     if not executors.fits(store, m, max(store.numel, m.numel)) or m.overlaps:
         return _called(kernel)
     return executors.OnHost(kernel, executors.writing(store, m, conj, neg))
+
+
+_WRITERS = _writer.cache.young  # type: ignore[attr-defined]
 
 
 def storage_offset(t: Tensor) -> int:
@@ -500,7 +507,12 @@ def read_stored(t: Tensor) -> Any:
         if array is not None:
             al.array, al.stamp = array, stamp
             return array
-    array = _seldom_read(st.meta, t._m, al.conj, al.neg).call(st.array, al.offset)
+    key = (st.meta, t._m, al.conj, al.neg)
+    kernel, held = _READERS.get(key) or _seldom_read(*key), st.array
+    if held.__class__ is np.ndarray and kernel.host is not None:
+        array = kernel.host(held, al.offset)
+    else:
+        array = kernel.call(held, al.offset)
     if MANY and (there := _placement_of_view(t)) is not None:
         array = place(array, uneven.even(there, t._m.shape))
     # A tracer must not be met again outside of its trace.
@@ -526,9 +538,9 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
         if mode & UNDER_JAX:
             before_write(t, array)
         whole, follows_jax = is_direct(t), not mode & GRAD and (run.jax_derives or mode & CUT)
-        alone = not (whole or follows_jax or mode & UNDER_JAX) and run.at_once
+        alone = not (whole or follows_jax or mode & UNDER_JAX) and st.meta.numel >= owned.FROM and run.at_once
         if not alone or not owned.write_part(st, t._m, al.offset, al.conj, al.neg, array):
-            held = run.uses.array_to_write(t)
+            held = st.array if run.at_once else run.uses.array_to_write(t)
             new = array if whole else _written(t, held, array)
             st.array = unrecorded(held, new) if follows_jax else new
         st.stamp += 1
@@ -541,8 +553,11 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
 def _written(t: Tensor, held: Any, array: Any) -> Any:
     """A storage that held `held`, with the elements of a view replaced."""
     al, store, m = t._al, t._st.meta, t._m
-    kernel = _writer(store, m, al.conj, al.neg)
+    key = (store, m, al.conj, al.neg)
+    kernel = _WRITERS.get(key) or _writer(*key)
     if MODES.run.at_once or m.device.type == "meta":
+        if held.__class__ is np.ndarray and array.__class__ is np.ndarray and kernel.host is not None:
+            return kernel.host(held, al.offset, array)
         return kernel.call(held, al.offset, array)
     return replaced(held, store, m, al.offset, al.conj, al.neg, array)
 

@@ -96,6 +96,14 @@ def kept_array(st: Storage) -> Any:
     return _ARRAY.__get__(st) if st.__class__ is PaddedStorage else st.array
 
 
+def put_kept(st: Storage, kept: Any) -> None:
+    """Have a storage hold an array as `kept_array` gives it: no process waits for the others, as to fill up parts."""
+    if st.__class__ is PaddedStorage:
+        _ARRAY.__set__(st, kept)
+    else:
+        st.array = kept
+
+
 def keep_placed(st: Storage, there: Any) -> None:
     """Have a storage keep its parts where a sharding says, also what is written to it later."""
     if not placement.MANY:

@@ -49,6 +49,8 @@ class PaddedStorage(PlacedStorage):
 
 def kept_array(st: Storage) -> Any:
     """The array of a storage as the devices have it, filled up where its parts are unequal."""
+def put_kept(st: Storage, kept: Any) -> None:
+    """Have a storage hold an array as `kept_array` gives it: no process waits for the others, as to fill up parts."""
 def keep_placed(st: Storage, there: Any) -> None:
     """Have a storage keep its parts where a sharding says, also what is written to it later."""
 def of_kept(kept: Any, m: Meta, there: Any) -> Tensor:

@@ -70,11 +70,11 @@ class DisableTorchFunction(_Disable):
 
 
 class SelectiveMode(ABC):
-    """A mode that leaves most functions as they are, and asks to be left out of the calls of these."""
+    """A mode that leaves most functions as they are. Where no other one is on, it is not taken off for each call."""
 
     @abstractmethod
-    def passes(self, func: Any) -> bool:
-        """Whether a call is the same with the mode as without, but for what it calls."""
+    def answer(self, func: Any, plain: Any, args: Any, kwargs: Any) -> Any:
+        """Do the call of `func`, which `plain` does without asking anybody, where this is the only mode."""
 
 
 def replace_modes(stack: tuple[Any, ...]) -> None:

@@ -124,8 +124,8 @@ def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]
             modes = MODES.function_modes
             if not modes or MODES.functions_disabled == ALL_DISABLED:
                 return plain(*args, **kwargs)
-            if len(modes) == 1 and isinstance(modes[0], SelectiveMode) and modes[0].passes(func):
-                return plain(*args, **kwargs)
+            if len(modes) == 1 and isinstance(modes[0], SelectiveMode):
+                return modes[0].answer(func, plain, args, kwargs)
         return dispatch(func, found, args, kwargs)
 
     def look_as_operator(args: Any, kwargs: Any) -> Any:

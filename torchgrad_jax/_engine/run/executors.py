@@ -196,6 +196,8 @@ def choose(
     if found is not None:
         return found
     closed = steps.closed()
+    if (look := looking(closed, kernel, single)) is not None:
+        return look
     tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
     if choice.convolves(closed.jaxpr):
         return OfConvolutions(kernel, owner, kernel.alone.__wrapped__, tree)
@@ -259,11 +261,43 @@ class Undecided:
         of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)
         flat = _flat(compiled, traced.in_tree)
         single = of_arrays and traced.out_tree == _LEAF
-        found = host.program(traced.jaxpr, compiled if single else flat, single, self._limit)
+        whole = compiled if single else flat
+        found = host.program(traced.jaxpr, whole, single, self._limit) or looking(traced.jaxpr, whole, single)
         tree = traced.out_tree
         if found is None or single or (of_arrays and tree == jax.tree.structure([0] * tree.num_leaves)):
             return found or compiled
         return _of_trees(found, of_arrays, traced.out_tree)
+
+
+class Look:
+    """A kernel that gives large arguments in other shapes: the same memory, since arrays do not change.
+
+    Args:
+        kernel: the compiled function, for arguments that NumPy can't look at.
+        at: which arguments these are, one for each result.
+        shapes: the shapes.
+        single: whether it gives one result, and not a list of results.
+    """
+
+    __slots__ = ("_single", "_views", "kernel")
+
+    def __init__(self, kernel: Any, at: Sequence[int], shapes: Sequence[tuple[int, ...]], single: bool) -> None:
+        self.kernel, self._views, self._single = kernel, [*zip(at, shapes)], single
+
+    def __call__(self, *xs: Any) -> Any:
+        if not all(map(is_here, xs)):
+            return self.kernel(*xs)
+        outs = [transfer.put(np.asarray(xs[i]).reshape(shape), devices.CPU) for i, shape in self._views]
+        return outs[0] if self._single else outs
+
+    def check(self, xs: Any) -> None:
+        """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
+
+
+def looking(closed: Any, kernel: Any, single: bool) -> Look | None:
+    """A function whose jaxpr gives arguments in other shapes and does nothing else as a kernel that copies nothing."""
+    at = choice.looked_at(closed.jaxpr) if host.possible() else None
+    return None if at is None else Look(kernel, at, [a.shape for a in closed.out_avals], single)
 
 
 class Putting:
@@ -352,29 +386,24 @@ def add(x: Any, y: Any) -> Any:
     return _add(x, y)
 
 
-_HOST = {np.ndarray}
-
-
 class OnHost:
-    """A compiled function of a storage's array, an offset and more, with NumPy in its place for small arrays.
+    """A compiled function of a storage's array, an offset and perhaps another array; NumPy's for small arrays.
 
     Args:
         compiled: the function.
         host: the same for NumPy arrays.
     """
 
-    __slots__ = ("_host", "compiled")
+    __slots__ = ("compiled", "host")
 
     def __init__(self, compiled: Callable[..., Any], host: Callable[..., Any]) -> None:
-        self.compiled, self._host = compiled, host
+        self.compiled, self.host = compiled, host
 
-    def call(self, array: Any, offset: int, *more: Any) -> Any:
-        """What the function gives."""
-        if array.__class__ is np.ndarray and (not more or {*map(type, more)} == _HOST):
-            return self._host(array, offset, *more)
-        if is_here(array) and all(map(is_here, more)):
-            return self._host(np.asarray(array), offset, *map(np.asarray, more))
-        return self.compiled(array, offset, *more)
+    def call(self, array: Any, offset: int, *value: Any) -> Any:
+        """What the function gives: of one more array, if that is what it takes."""
+        if is_here(array) and all(map(is_here, value)):
+            return self.host(np.asarray(array), offset, *map(np.asarray, value))
+        return self.compiled(array, offset, *value)
 
 
 def is_small(x: Any) -> bool:
@@ -412,10 +441,10 @@ def _fits(store: Meta, m: Meta) -> bool:
 
 def reading(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int], np.ndarray]:
     """The view `m` of an array at an offset; a few elements of many are copied, since a view would keep all of them."""
-    order = _order(store)
+    order, window = _order(store), windows(m)
 
     def read(array: np.ndarray, offset: int) -> np.ndarray:
-        x = window(array if order is None else array.transpose(order), m, offset)
+        x = window(array if order is None else array.transpose(order), offset)
         x = x.copy() if array.size > choice.LARGEST else x
         x = x.conj() if conj else x
         return -x if neg else x
@@ -425,12 +454,12 @@ def reading(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray
 
 def writing(store: Meta, m: Meta, conj: bool, neg: bool) -> Callable[[np.ndarray, int, np.ndarray], np.ndarray]:
     """An array whose view `m` at an offset is replaced."""
-    order = _order(store)
+    order, window = _order(store), windows(m)
 
     def write(array: np.ndarray, offset: int, value: np.ndarray) -> np.ndarray:
-        out = np.array(array if order is None else array.transpose(order), order="C")
+        out = (array if order is None else array.transpose(order)).copy()
         value = value.conj() if conj else value
-        window(out, m, offset)[...] = -value if neg else value
+        window(out, offset)[...] = -value if neg else value
         return out if order is None else np.ascontiguousarray(out.transpose(np.argsort(order)))
 
     return write
@@ -443,7 +472,17 @@ def _order(store: Meta) -> tuple[int, ...] | None:
 
 def window(array: np.ndarray, m: Meta, offset: int) -> np.ndarray:
     """The view `m` at an offset of an array that is in the order of memory, or would be."""
-    if not array.flags.c_contiguous:
-        array = np.ascontiguousarray(array)
-    size = m.dtype.itemsize
-    return np.ndarray(m.shape, array.dtype, array, offset * size, [s * size for s in m.strides])
+    return windows(m)(array, offset)
+
+
+def windows(m: Meta) -> Callable[[np.ndarray, int], np.ndarray]:
+    """`window` for one `m`."""
+    make, shape, size = np.ndarray, m.shape, m.dtype.itemsize
+    strides = tuple([s * size for s in m.strides])
+
+    def window(array: np.ndarray, offset: int) -> np.ndarray:
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        return make(shape, array.dtype, array, offset * size, strides)
+
+    return window

@@ -18,7 +18,7 @@ from ..._engine.graph.record import no_grad
 from ..._engine.memory.strided import placement_of_tensor, read
 from ..._engine.memory.tensor import Tensor, make
 from ..._functions.exchange import from_numpy_array
-from ..tensor._parts import of_parts, shards_of
+from ..tensor._parts import of_parts, overwrite, shards_of
 from .metadata import ChunkStorageMetadata, MetadataIndex
 from .planner import LoadItemType, ReadItem
 
@@ -159,19 +159,20 @@ class Room:
 
     def assign(self) -> None:
         """Give the tensor the values that have been read."""
-        with no_grad():
-            self.target.detach().copy_(self._whole())
+        there = placement_of_tensor(self.target)
+        if there is None:
+            (part,) = self._parts.values()
+            with no_grad():
+                self.target.detach().copy_(part)
+        else:
+            overwrite(self.target.detach(), self._whole(there))
         self._arrays.clear()
         self._parts.clear()
 
-    def _whole(self) -> Tensor:
+    def _whole(self, there: Any) -> Tensor:
         """The tensor's new values, where its own are, made of what this process has read.
 
         Processes finish tensors in orders of their own, so that nothing here may wait for the others, as JAX does where
         it puts a process's own array on the devices of several.
         """
-        there = placement_of_tensor(self.target)
-        if there is None:
-            (part,) = self._parts.values()
-            return part
         return of_parts(lambda spans: self._arrays.get(_start(spans)), there, tuple(self.target.shape), self.target)

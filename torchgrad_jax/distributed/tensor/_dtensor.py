@@ -29,8 +29,9 @@ from .._arguments import ReduceOp
 from .._collectives import all_reduce, broadcast
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._parts import kept_of, of_block, part_of
-from ._specs import FREE, checked, fitting, own_block, placements_of, sharding_of, spec_of
-from .placement_types import Partial, Placement, Replicate
+from ._specs import FREE, checked, fitting, own_block, placements_of, reduced, sharding_of, spec_of
+from ._summands import is_reduction, own_summand, say_summands, summands_of
+from .placement_types import Partial, Placement
 
 _MESHES: weakref.WeakKeyDictionary[Any, DeviceMesh] = weakref.WeakKeyDictionary()
 """The mesh, or slice of one, that a storage was distributed over by the program, where it said so."""
@@ -58,7 +59,7 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
     """A tensor over the devices of a mesh; made by `distribute_tensor`, `from_local` and what computes with them.
 
     Differs from torch: plain tensors may be mixed in, they count as replicated; sums are reduced where they are
-    computed, so that no result is `Partial`.
+    computed, so that only what the program says to be `Partial` is, and views of it.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -94,7 +95,8 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
         mesh = current_mesh(device_mesh)
         wanted = _of_local(mesh, placements, local_tensor.ndim)
         if not is_own(mesh):
-            return _from_processes(local_tensor, mesh, wanted, shape, run_check, grad_placements)
+            out = _from_processes(local_tensor, mesh, wanted, shape, run_check, grad_placements)
+            return say_summands(out, wanted)
         if shape is not None and tuple(shape) != tuple(local_tensor.shape):
             raise ValueError(
                 f"DTensor.from_local(): this process has all devices of {mesh}, so that its part of shape "
@@ -118,7 +120,7 @@ def is_own(mesh: DeviceMesh) -> bool:
 
 
 def _gradient_placed(mesh: DeviceMesh, own: Any, given: Any, ndim: int) -> tuple[Placement, ...]:
-    """What each process has of a gradient: as of the tensor, if nothing is given.
+    """What each process has of a gradient: as of the tensor, if nothing is given, and all of it if that has summands.
 
     Args:
         mesh: the mesh of the tensor.
@@ -126,7 +128,7 @@ def _gradient_placed(mesh: DeviceMesh, own: Any, given: Any, ndim: int) -> tuple
         given: those of the gradient, which may differ where no process has a part of its own.
         ndim: the number of dimensions of the tensor.
     """
-    wanted = tuple(own) if given is None else _of_local(mesh, given, ndim)
+    wanted = reduced(own) if given is None else _of_local(mesh, given, ndim)
     for number, (p, q) in enumerate(zip(own, wanted, strict=True)):
         if p != q and (p.is_shard() or q.is_shard()):
             raise RuntimeError(
@@ -146,7 +148,7 @@ def _from_processes(
         return FromLocal.apply(local, mesh, wanted, shape, agree, of_grad)
     if agree:
         local = _agreed(local, mesh, wanted)
-    local, wanted = _reduced(local, mesh, wanted)
+    local, wanted = _reduced(local, mesh, wanted), reduced(wanted)
     there = NamedSharding(mesh.jax_mesh, spec_of(mesh, wanted, local.ndim))
     block = np.asarray(read(local))
     whole = _whole_shape(block.shape, there) if shape is None else tuple(shape)
@@ -182,19 +184,19 @@ def _agreed(local: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
     return local
 
 
-def _reduced(local: Tensor, mesh: DeviceMesh, wanted: Any) -> tuple[Tensor, list[Placement]]:
+def _reduced(local: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
     """What `Partial` dimensions make of the summands of their processes, which then all have it."""
     for number, p in enumerate(wanted):
         if isinstance(p, Partial):
             local = local.clone()
             all_reduce(local, getattr(ReduceOp, p.reduce_op.upper()), mesh.get_group(number))
-    return local, [Replicate() if isinstance(p, Partial) else p for p in wanted]
+    return local
 
 
 def spread(t: Tensor, mesh: DeviceMesh, wanted: Any, if_it_fits: bool = False) -> Tensor:
     """A tensor placed over a mesh or a slice of one, whatever the rest of the mesh does with it.
 
-    Summands of the only process are the sum. Where a program is being traced nobody knows yet what the rest of the mesh
+    Where a program is being traced nobody knows yet what the rest of the mesh
     does: XLA is told what the slice does and chooses the rest.
 
     Args:
@@ -203,7 +205,8 @@ def spread(t: Tensor, mesh: DeviceMesh, wanted: Any, if_it_fits: bool = False) -
         wanted: what each of its dimensions does.
         if_it_fits: whether a dimension that the devices of this process do not divide stays whole.
     """
-    wanted = checked(mesh, [Replicate() if isinstance(p, Partial) else p for p in wanted], t.ndim)
+    asked = checked(mesh, wanted, t.ndim)
+    wanted = reduced(asked)
     held = named_sharding(t)
     spec: Any = held.spec if held is not None and held.mesh == mesh.jax_mesh else ()
     if if_it_fits and is_own(mesh):
@@ -211,9 +214,11 @@ def spread(t: Tensor, mesh: DeviceMesh, wanted: Any, if_it_fits: bool = False) -
     if not MODES.run.at_once and (held is None or FREE in held.spec):
         return said(t.to(_sharding_for(t, mesh, wanted)), mesh)
     out = t.to(sharding_of(mesh, wanted, tuple(t.shape), spec))
-    if out is t:
+    if out is t and (is_reduction(t) or wanted != asked):  # whether there are summands is said of a storage
+        out = t.clone()
+    elif out is t:
         out = t.view_as(t) if t.requires_grad else t.detach()
-    return said(out, mesh)
+    return say_summands(said(out, mesh), asked)
 
 
 def _sharding_for(t: Tensor, mesh: DeviceMesh, wanted: Any) -> NamedSharding:
@@ -271,9 +276,10 @@ _mesh_of = device_mesh
 
 
 def placements(t: Tensor) -> tuple[Placement, ...]:
-    """What each dimension of the mesh does with a tensor, as its array says."""
+    """What each dimension of the mesh does with a tensor, as its array says, and the program of its summands."""
     spec = _sharding(t, "placements").spec
-    return placements_of(device_mesh(t), spec)
+    found = placements_of(device_mesh(t), spec)
+    return tuple(p if of is None else of for p, of in zip(found, summands_of(t, len(found)), strict=True))
 
 
 def redistribute(
@@ -306,16 +312,19 @@ def redistribute(
     mesh = _mesh_of(self) if device_mesh is None else device_mesh
     wanted = checked(mesh, placements, self.ndim)
     for i, p in enumerate(wanted):
-        if isinstance(p, Partial):
+        if isinstance(p, Partial) and (_lies_somewhere(self) or self.placements[i] != p):
+            held = "what XLA chooses" if _lies_somewhere(self) else self.placements[i]
             raise RuntimeError(
-                f"Can not redistribute from {self.placements[i]} to {p}, "
-                "redistributing to Partial is for internal use only!"
+                f"Can not redistribute from {held} to {p}, redistributing to Partial is for internal use only!"
             )
     return spread(self if forward_dtype is None else self.to(forward_dtype), mesh, wanted)
 
 
 def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     """What this process has of the tensor; in a process with all devices, the tensor itself as an ordinary one.
+
+    Of a tensor with summands the first process along the mesh has all, and the others what changes nothing: zeros, for
+    a sum.
 
     Args:
         grad_placements: what the gradients of all processes are of the tensor's gradient: its parts or the summands of
@@ -331,7 +340,12 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
         out = self.view_as(self) if self.requires_grad else self.detach()
         out.__dict__["_is_local"] = True
         return out
-    return ToLocal.apply(self, grad_placements) if self.requires_grad else part_of(self.detach())
+    return ToLocal.apply(self, grad_placements) if self.requires_grad else _part(self)
+
+
+def _part(t: Tensor) -> Tensor:
+    """What this process has of a tensor over several, without history."""
+    return own_summand(part_of(t.detach()), device_mesh(t), placements(t))
 
 
 class FromLocal(Function):
@@ -341,7 +355,7 @@ class FromLocal(Function):
     def forward(
         ctx: Any, local: Tensor, mesh: DeviceMesh, wanted: Any, shape: Any, agree: bool, of_grad: Any
     ) -> Tensor:
-        ctx.placed, ctx.of_grad = (mesh, wanted), of_grad or ()
+        ctx.placed, ctx.of_grad = (mesh, reduced(wanted)), of_grad or ()
         return _from_processes(local.detach(), mesh, wanted, shape, agree)
 
     @staticmethod
@@ -362,7 +376,7 @@ class ToLocal(Function):
         mesh, own = device_mesh(t), placements(t)
         wanted = _gradient_placed(mesh, own, grad_placements, t.ndim)
         ctx.placed = mesh, wanted, tuple(t.shape)
-        return part_of(t.detach())
+        return _part(t)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Any:
@@ -386,7 +400,7 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     there = _sharding(self, "full_tensor")
     everywhere = NamedSharding(there.mesh, PartitionSpec())
     if not MODES.run.at_once or self.requires_grad or self._m.device.type == "meta":
-        out = self.to(everywhere)
+        out = (self.clone() if is_reduction(self) else self).to(everywhere)
         if MODES.run.at_once and self.requires_grad and not there.is_fully_addressable:
             return ToLocal.apply(out, grad_placements)
         out = out.view_as(out) if out is self else out
@@ -406,8 +420,8 @@ def _is_elsewhere(self: Tensor) -> bool:
 
 def _text(t: Tensor) -> str | None:
     """torch's text for a DTensor, of what the program itself distributed."""
-    if _is_elsewhere(t):
-        shown = own_text(part_of(t.detach()))
+    if _is_elsewhere(t) or (is_reduction(t) and isinstance(t, DTensor)):
+        shown = own_text(_local_tensor(t))
     elif t._st in _MESHES and isinstance(t, DTensor) and MODES.run.at_once:
         shown = own_text(t)
     else:

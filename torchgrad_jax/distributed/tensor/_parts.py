@@ -17,8 +17,9 @@ from jax.sharding import NamedSharding
 from ..._core.arrays import uneven
 from ..._core.arrays.meta import meta
 from ..._core.errors.messages import AsWritten
+from ..._core.state import MODES, WRITE_LOCK
 from ..._engine.memory.strided import is_direct, placement_of_tensor, read
-from ..._engine.memory.tensor import Storage, Tensor, kept_array, make, of_kept, wrap_array
+from ..._engine.memory.tensor import Storage, Tensor, kept_array, make, of_kept, put_kept, wrap_array
 from ...autograd.grad_mode import no_grad
 from ._specs import own_block
 
@@ -99,6 +100,21 @@ def of_block(block: Any, there: NamedSharding, shape: tuple[int, ...], like: Ten
     return of_parts(part, there, shape, like)
 
 
+def overwrite(whole: Tensor, new: Tensor) -> None:
+    """Write to a tensor over a mesh, outside of graphs, what `of_parts` or `of_block` has made for it.
+
+    One process may do so alone: neither the old nor the new values are gathered.
+    """
+    if not (is_direct(whole) and MODES.run.at_once):
+        with no_grad():
+            whole.copy_(new)
+        return
+    with WRITE_LOCK:
+        put_kept(whole._st, kept_array(new._st))
+        whole._st.stamp += 1
+        whole._vc.version += 1
+
+
 def _now(st: Any) -> Any:
     """The block as the whole has it now."""
     whole, seen = st.placement
@@ -119,8 +135,7 @@ def _write(st: Any, value: Any) -> None:
             lasting=True,
         )
     whole, _ = st.placement
-    with no_grad():
-        whole.copy_(of_block(np.asarray(value), kept_of(whole)[1], tuple(whole.shape), whole))
+    overwrite(whole, of_block(np.asarray(value), kept_of(whole)[1], tuple(whole.shape), whole))
     _ARRAY.__set__(st, value)
     st.placement = whole, whole._st.stamp
 

@@ -102,6 +102,11 @@ def own_block(sharding: Sharding, shape: tuple[int, ...]) -> tuple[list[int], li
     return [min(s[d][0] for s in spans) for d in dims], [max(s[d][1] for s in spans) for d in dims]
 
 
+def reduced(placements: Sequence[Placement]) -> tuple[Placement, ...]:
+    """The placements of what summands add up to: every process has all of it."""
+    return tuple(Replicate() if isinstance(p, Partial) else p for p in placements)
+
+
 def fitting(
     mesh: DeviceMesh, placements: Sequence[Placement], shape: tuple[int, ...], held: Any = ()
 ) -> tuple[Placement, ...]:

@@ -81,7 +81,8 @@ class Replicate(Placement):
 class Partial(Placement):
     """The tensor is a reduction of what the processes along the mesh's dimension have.
 
-    XLA reduces within the operator that makes such values, so no tensor is reported with it.
+    XLA reduces within the operator that makes such values, so a tensor has this placement only where the program says
+    so, by `from_local` or the layout of a module's output. The first process then has the whole as its summand.
     """
 
     reduce_op: str = "sum"

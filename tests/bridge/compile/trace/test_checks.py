@@ -21,14 +21,7 @@ def ints(*values, kind=torch.int64):
     return torch.tensor(values, dtype=kind)
 
 
-def put_number(x, i):
-    x = x.clone()
-    x[i] = 5.0
-    return x
-
-
 ROWS = {
-    "_index_put_number": (lambda i: put_number(M, i), ints(0, 9), ints(0, -4)),
     "_convert_indices_from_coo_to_csr": (lambda i: torch._convert_indices_from_coo_to_csr(i, 3), ints(0, 3),
                                          ints(0, 2)),
     "_ctc_loss": (lambda t: F.ctc_loss(torch.zeros(4, 2, 3), t, (4, 4), (2, 1)), ints(1, 2, 3, 0).reshape(2, 2),

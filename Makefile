@@ -109,11 +109,12 @@ conformance: export BATCH_SIZES ?= 2000
 conformance: CHECKED = $(addprefix tests/bridge/compile/,program trace) $(wildcard tests/bridge/compile/test_*.py) \
 	--deselect=tests/bridge/compile/test_interrupts.py \
 	--deselect=tests/bridge/compile/program/test_arguments_given_again.py::test_weights_and_constants_are_held_in_jax_and_writes_to_them_are_seen
-conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests, compiled steps that check themselves, torch's own table of operators
+conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests, compiled steps that check themselves, torch's own table of operators, what has templates
 	$(RUN_PYTEST) tests compat_suite
 	TORCHGRAD_JAX_VERIFY=1 $(PY) -m pytest -n $(JOBS) $(CHECKED)
 	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html
 	JAX_TRACEBACK_FILTERING=off $(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
+	$(PY) -m compat_suite templates
 
 matrix: ## the tests with the oldest and the newest Python, JAX and NumPy, each in an environment of its own
 	.ci/matrix

@@ -2,102 +2,92 @@
 
 `torch.softmax` of (2, 3) makes a template with two symbols. It is asked here for sizes up to 300, prime, odd and equal
 ones: its steps have to be those of a trace by shape, or to give the same bits for the same numbers. That compares
-results, shapes and dtypes, and of gradients also what is saved, which follows from the steps. The NumPy code that a
-template has for any sizes has to give the bits of code that is made for the sizes at hand.
+results, shapes and dtypes, of gradients, tangents and recorded gradients as well; what a node saves is compared by
+itself. The NumPy code that a template has for any sizes has to give the bits of code that is made for the sizes at
+hand. No kernel may put a size into a set or a dict, which would compare it with others unseen.
 """
 
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from typing import Any
 
 import jax
 import numpy as np
 
-from torchgrad_jax import clear_caches
-from torchgrad_jax._core.arrays.meta import Meta, meta
 from torchgrad_jax._core.host import code as host
 from torchgrad_jax._core.host.choice import INNER
 from torchgrad_jax._core.host.general import Changed
 from torchgrad_jax._core.host.inline import Unsure
+from torchgrad_jax._core.jax.sizes import SMALLEST, Size
 from torchgrad_jax._engine.graph import formula as formulas
-from torchgrad_jax._engine.run import trace
+from torchgrad_jax._engine.run import templates, trace
 from torchgrad_jax._engine.run.any_size import AnySize
 from torchgrad_jax._engine.run.steps import Const, Steps
-from torchgrad_jax._engine.run.templates import Part, Template, strong
+from torchgrad_jax._engine.run.templates import Part, Template
 
-from .execute import run
 from .jobs import Job
-from .libs import ours
+from .templates import BY_SHAPE, gradients_of, made_by
 
 POOLS = ((2, 3, 5), (7, 11, 13), (4, 6, 9), (5, 5, 5), (127, 33, 2), (300, 131, 2))
 """Sizes that the symbols of a template stand for, in turn."""
 _LARGEST = 1 << 19
 """Elements of an argument up to which numbers are compared."""
+_KERNELS = ("torchgrad_jax._ops", "torchgrad_jax._core.arrays", "torchgrad_jax._functions")
+"""The code that kernels consist of."""
 
 
-BY_SHAPE = {
-    "bucketize": "a search takes as many rounds as its length has bits",
-    "searchsorted": "a search takes as many rounds as its length has bits",
-    "histogram_of_points": "it counts in an array whose size is computed in Python",
-    "linalg_cholesky_ex": "JAX makes an array of the number of rows",
-    "linalg_ldl_factor_ex": "a loop over rows has a number of rows as its value",
-    "linalg_ldl_solve": "a loop over rows has a number of rows as its value",
-    "slice_scatter": "it asks NumPy for places",
-    "embedding_bag": "bags that begin at offsets are counted in Python",
-}
-"""The rows without templates, of which some calls are traced by their shape, and why."""
-
-
-@dataclass(frozen=True)
-class Counts:
-    """What was compared."""
-
-    plans: int
-    """Plans of arrays with elements."""
-    templates: int
-    """Those of them that come from a template."""
-    gradients: int
-    derived: int
-    """Gradients, and those of them that come from a template."""
-    compared: int
-    """Sizes for which a template was compared with a trace by shape."""
-
-
-def differences(jobs: Sequence[Job]) -> tuple[list[str], Counts]:
-    """Run some jobs, and compare every template that they make."""
-    clear_caches()
-    for job in jobs:
-        run(ours(), job)
-    made = [p for cache in [*trace._PLAN_CACHES] for p in cache.young.values() if isinstance(p, trace.Plan)]
-    plans = [p for p in made if p.call.row.name and all(k.numel for k in p.keys if isinstance(k, Meta))]
-    grads = [gp for p in plans for gp in p.grads.values() if getattr(gp, "formula", None) is not None]
-    found: list[str] = []
-    compared = 0
-    for plan, grad in [*((p, None) for p in plans), *((g.plan, g) for g in grads)]:
-        if plan.found is not None:
-            for sizes, said in _compared(plan, plan.found.template, grad):
+def differences(jobs: Sequence[Job]) -> tuple[list[str], int]:
+    """Run some jobs, and compare every template that they make; also for how many sizes one was compared."""
+    with _hashes_watched() as places:
+        made = made_by(jobs)
+    found, compared = [f"a kernel puts a size into a set or a dict: {place}" for place in sorted(places)], 0
+    for m in made:
+        if m.general:
+            assert m.plan.found is not None
+            for sizes, said in _compared(m.plan, m.plan.found.template, m.grad):
                 compared += 1
                 if said:
-                    what = "gradients of " if grad else ""
-                    found.append(f"{what}{plan.call.name} of {plan.keys} for the sizes {sizes}: {said}")
-    by_shape = {p.call.row.name for p in plans if p.found is None and not p.call.in_place} - {*BY_SHAPE}
-    found += [f"{name} is traced by its shape, and is not among the rows of BY_SHAPE" for name in sorted(by_shape)]
-    with_template = [g for g in grads if g.plan.found is not None and _entry(g, g.plan.found.template) is not None]
-    return found, Counts(len(plans), sum(p.found is not None for p in plans), len(grads), len(with_template), compared)
+                    found.append(f"{m.name}, {m.kind}, of {m.plan.keys} for the sizes {sizes}: {said}")
+            if m.grad is not None and (said := _other_saved(m.grad)):
+                found.append(f"{m.name}, {m.kind}, of {m.plan.keys}: {said}")
+        elif m.kind not in BY_SHAPE.get(m.name, ((), ""))[0]:
+            found.append(f"{m.name}, {m.kind}, of {m.plan.keys} is traced by its shape: that is not among BY_SHAPE")
+    return found, compared
 
 
-def _entry(grad: Any, template: Template) -> Any:
-    formula = grad.formula
-    entry = template.gradients.get((formula.inputs, formula.diff))
-    return None if entry is None or entry is formulas.NONE else entry
+@contextmanager
+def _hashes_watched() -> Iterator[set[str]]:
+    """Where kernels ask for the hash of a size: a set or a dict compares it with others, and no guard says so."""
+    places: set[str] = set()
+    before = Size.__hash__
+
+    def watched(size: Size) -> int:
+        caller = sys._getframe(1)
+        if caller.f_globals.get("__name__", "").startswith(_KERNELS):
+            places.add(f"{caller.f_code.co_filename}:{caller.f_lineno}")
+        return before(size)
+
+    Size.__hash__ = watched
+    try:
+        yield places
+    finally:
+        Size.__hash__ = before
+
+
+def _other_saved(grad: Any) -> str:
+    """What differs between what gradients read that come from a template and what those by shape read, or nothing."""
+    exact = formulas.Formula(grad.plan, grad.formula.inputs, grad.formula.diff, None)
+    mine, theirs = (f.reads(f.grad_refs, f.cuts) for f in (grad.formula, exact))
+    return "" if mine == theirs else f"it saves {mine}, by shape {theirs}"
 
 
 def _compared(plan: trace.Plan, template: Template, grad: Any) -> Iterator[tuple[Any, str]]:
     """For sizes that a template holds for, what differs from a trace by shape."""
-    entry = (template.holds, template.steps) if grad is None else _entry(grad, template)
+    entry = (template.holds, template.steps) if grad is None else gradients_of(grad, template)
     if entry is None:
         return
     holds, steps = entry
@@ -158,34 +148,39 @@ def _bytes(fn: Any, given: Sequence[Any]) -> Any:
 
 
 def _other_sizes(template: Template) -> Iterator[tuple[int, ...]]:
-    """Numbers for the symbols; those that have to be equal are."""
-    n, equal, fixed = template.sizes.n, template.sizes.equal(), {}
-    for (op, terms), truth in template.sizes.guards.items():
-        if (op, truth) == ("==", True) and sum(bool(factors) for factors, _ in terms) == 1:
-            fixed |= {i: template.sizes.hints[i] for factors, _ in terms for i in factors if i < n}
+    """Numbers for the symbols; those that have to be equal are, and one that has to be a product of others is that."""
+    n, sizes, equal, fixed = template.sizes.n, template.sizes, template.sizes.equal(), {}
+    follows: dict[int, Any] = {}
+    for (op, terms), truth in sizes.guards.items():
+        if (op, truth) != ("==", True):
+            continue
+        if sum(bool(factors) for factors, _ in terms) == 1:
+            fixed |= {i: sizes.hints[i] for factors, _ in terms for i in factors if i < n}
+        for (factors, c), rest in ((t, [u for u in terms if u is not t]) for t in terms):
+            if len(factors) == 1 and factors[0] < n and abs(c) == 1 and all(factors[0] not in f for f, _ in rest):
+                follows[factors[0]] = eval(f"lambda s: {sizes.text(sizes.size(dict(rest)) * -c)}")
+                break
     for pool in POOLS:
         numbers = itertools.cycle(pool)
         chosen = {i: fixed.get(i) or next(numbers) for i in range(n) if i not in equal}
-        yield tuple([chosen[equal.get(i, i)] for i in range(n)])
+        found = [chosen[equal.get(i, i)] for i in range(n)]
+        for i, of in follows.items():
+            found[i] = of(found)
+        if min(found, default=SMALLEST) >= SMALLEST:
+            yield tuple(found)
 
 
 def _by_shape(plan: trace.Plan, template: Template, formula: formulas.Formula | None, sizes: Sequence[int]) -> Steps:
     """The steps that a trace of these sizes gives."""
     form, fn_of = plan.found.make.args[:2]  # type: ignore[union-attr]
-    numbers = iter(sizes)
-    fn = fn_of(form.run([next(numbers) for _ in form.numbers]))
-    fn = strong(fn) if template.strong else fn
-    keys = [
-        meta(tuple(n if n == 1 else next(numbers) for n in k.shape), k.dtype, k.device) if isinstance(k, Meta) else k
-        for k in plan.keys
-    ]
-    avals = [trace.aval(k) for k in keys if k is not None]
+    fn, avals = templates._of_symbols(form, fn_of, plan.keys, sizes, trace.aval)
+    fn = templates.strong(fn) if template.strong else fn
     if formula is None:
         return Steps(jax.make_jaxpr(fn)(*avals), whole=True)
     outs = jax.eval_shape(fn, *avals)
     outs = [outs] if template.single else outs
     cts = [jax.ShapeDtypeStruct(outs[k].shape, outs[k].dtype) for k in formula.diff]
-    return formulas._traced(formula, fn, template.single, avals, cts, whole=True)
+    return formulas._traced(formula.wrt, formula.diff, fn, template.single, avals, cts, whole=True)
 
 
 def _difference(mine: Steps, theirs: Steps) -> str:

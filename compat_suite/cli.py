@@ -27,6 +27,7 @@ def parser() -> argparse.ArgumentParser:
     for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
         page = commands.add_parser(name, help=f"write {text}")
         page.add_argument("--check", action="store_true", help="only say whether the page is current")
+    commands.add_parser("templates", help="which operators are traced once for all sizes, and why the others are not")
     commands.add_parser("record", help="remake recorded/ (live torch)")
     return top
 
@@ -153,6 +154,8 @@ def main(argv: list[str] | None = None) -> int:
             from . import coverage as command
         case "saved":
             from . import saved as command
+        case "templates":
+            from . import templates as command
         case "small":
             from .fuzz import small as command
         case _:

@@ -538,6 +538,7 @@ def _call(run: Callable[..., Any], axes: Any, nondiff: Any, node: str) -> Call:
         node_name=node,
         nondiff=nondiff,
         edges=lambda keys: tuple(i for i, k in enumerate(keys) if isinstance(k, Meta) and k.dtype.category >= 2),
+        any_size=True,  # of the batch: the steps of an example are those of its shape
     )
 
 

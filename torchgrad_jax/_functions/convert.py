@@ -169,6 +169,7 @@ def _formatted(dt: dtypes.dtype | None, kind: memory_format, node: str) -> Call:
         argnames=("self",),
         layout=lambda metas, shape: strides_in(kind, shape),
         kernel=TorchKernel(copies=True),
+        any_size=True,
     )
 
 

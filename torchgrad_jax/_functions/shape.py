@@ -412,6 +412,7 @@ def _rotation(k: int, a: int, b: int) -> Call:
         node_name="Rot90Backward0",
         argnames=("self",),
         layout=strides,
+        any_size=True,
     )
 
 

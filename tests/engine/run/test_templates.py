@@ -81,6 +81,74 @@ def test_another_shape_is_not_traced_and_gives_the_same_bits(name, monkeypatch):
         assert [a.tobytes() for a in mine] == [a.tobytes() for a in theirs]
 
 
+def recorded(fn, shape):
+    x = torch.linspace(-1, 1, int(np.prod(shape)), dtype=torch.float64).reshape(shape).requires_grad_()
+    (slope,) = torch.autograd.grad(fn(x * x).square().sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(slope.square().sum(), x)
+    return slope.detach().numpy(), second.numpy()
+
+
+def tangents(fn, shape):
+    x = torch.linspace(-1, 1, int(np.prod(shape)), dtype=torch.float64).reshape(shape)
+    return [t.numpy() for t in torch.func.jvp(fn, (x,), (x + 1,))]
+
+
+def batched(fn, shape):
+    n = sum(shape)  # which is equal to no other size
+    x = torch.linspace(-1, 1, n * 24, dtype=torch.float64).reshape(n, 4, 6)
+    both = torch.func.vmap(torch.func.grad_and_value(lambda x: fn(x).square().sum()))(x)
+    return [t.numpy() for t in both]
+
+
+WAYS = {
+    recorded: (
+        "elementwise",
+        "mean",
+        "softmax",
+        "product",
+        "layer_norm",
+        "view",
+        "slice",
+        "cat",
+        "pad",
+        "conv",
+        "loss",
+    ),
+    tangents: ("elementwise", "std", "softmax", "product", "layer_norm", "expand", "split", "stack", "sort", "nearest"),
+    batched: ("elementwise", "softmax", "product", "layer_norm"),
+}
+
+
+@pytest.mark.parametrize("way, name", [(way, name) for way, names in WAYS.items() for name in names])
+def test_derivatives_for_another_shape_are_not_traced_and_have_the_same_bits(way, name, monkeypatch):
+    shapes = ((8, 10), (6, 4), (4, 14))
+
+    def runs():
+        return [way(CALLS[name], shape) for shape in shapes]
+
+    for _ in range(3):  # a cache of JAX's may compare a size with a number that has the same hash, which is a guard
+        torch.clear_caches()
+        for _ in range(3):  # `vmap` runs a function in another way when it comes again
+            way(CALLS[name], (5, 6))
+        with monkeypatch.context() as patched:
+            times = traced(patched)
+            found = runs()
+        if not times:
+            break
+    assert times == []
+    monkeypatch.setattr(templates, "families", lambda *args: iter(()))
+    torch.clear_caches()
+    by_shape = [runs() for _ in range(4)][-1]
+    for mine, theirs in zip(found, by_shape):
+        assert [a.tobytes() for a in mine] == [a.tobytes() for a in theirs]
+
+
+def test_examples_of_another_shape_are_not_those_of_the_first_batch():
+    for shape in ((4, 6), (7, 6), (4, 8), (9, 8)):
+        x = torch.arange(float(np.prod(shape))).reshape(shape)
+        assert torch.func.vmap(lambda x: x / len(x) + x.mean())(x).equal(x / shape[1] + x.mean(1, keepdim=True))
+
+
 def test_another_shape_has_the_same_text(monkeypatch):
     made = []
     compiled = host.compiled

@@ -498,6 +498,12 @@ def without_sizes(text: str, space: dict[str, Any]) -> str:
     return SIZES.sub(named, text)
 
 
+@functools.lru_cache(4096)
+def apart(text: str) -> tuple[str, tuple[Any, ...]]:
+    """The text without its shapes and places in slices, and these."""
+    return SIZES.sub("", text), tuple(map(eval, SIZES.findall(text)))
+
+
 @functools.lru_cache(2048)
 def compiled(text: str) -> Any:
     return compile(text, f"{__file__}:kernel", "exec")

@@ -11,6 +11,7 @@ make what it stands for. Whether NumPy is to do it at all is asked for each choi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -74,6 +75,17 @@ class Program:
             self.holds = holds()
         """Whether the code holds for some sizes."""
 
+    def _room(self) -> choice.Room:
+        return choice.room_for(self._loops, 0.0, choice.LIMIT * self._more)
+
+    def fits(self, now: Any) -> bool:
+        """Whether these sizes are not too much for NumPy; `Changed` where there is no telling."""
+        try:
+            self._main.check(now, self._room())
+        except code.No:
+            return False
+        return True
+
     def at(self, now: Any, kernel: Any, form: Any) -> Any:
         """The function for these sizes, or None where XLA has to do it; `Changed` where the code is another one.
 
@@ -83,7 +95,7 @@ class Program:
             form: the code that was written by hand, or None.
         """
         try:
-            made = self._main.at(now, choice.room_for(self._loops, 0.0, choice.LIMIT * self._more), kernel)
+            made = self._main.at(now, self._room(), kernel)
         except code.No:
             return None
         if form is None or self._formed is None:
@@ -97,17 +109,28 @@ class _Text:
     def __init__(self, maker: _Maker, text: Any) -> None:
         self._code, self._space, self._entries, self._work = text, maker.space, maker.all_entries(), maker.work
         self._given = [v.id for v in maker.closed.jaxpr.outvars if not hasattr(v, "val")]
+        self._alike = [(ids, fixed, [*prices.items()]) for (ids, fixed), prices in maker.alike.items()]
 
-    def at(self, now: Any, room: choice.Room, kernel: Any) -> Any:
-        """The function for these sizes; `No` where it would be too much for NumPy."""
+    def check(self, now: Any, room: choice.Room) -> None:
+        """Raise `No` where these sizes are too much for NumPy."""
         if max([now.elements(v) for v in self._given], default=0) > room.largest:
             raise code.No
         for work in self._work:
-            touched, price = work(now)
-            if touched > room.largest or not room.spend(price):
-                raise code.No
-            if room.loops and price > choice.ALONE:
-                raise Changed
+            self._spend(*work(now), 1, room)
+        for ids, fixed, prices in self._alike:
+            touched = max([now.elements(v) for v in ids], default=fixed)
+            for (overhead, per_element), times in prices:
+                self._spend(touched, host_steps.price(overhead, per_element, touched), times, room)
+
+    def _spend(self, touched: int, price: float, times: int, room: choice.Room) -> None:
+        if touched > room.largest or not room.spend(price * times):
+            raise code.No
+        if room.loops and price > choice.ALONE:
+            raise Changed
+
+    def at(self, now: Any, room: choice.Room, kernel: Any) -> Any:
+        """The function for these sizes; `No` where it would be too much for NumPy."""
+        self.check(now, room)
         space = {**self._space, "xla": kernel}
         for entry in self._entries:
             entry(now, space)
@@ -121,7 +144,11 @@ class _Maker(code.Maker):
         self._source = source
         self.entries: list[Entry] = []
         self.work: list[Callable[[Any], tuple[int, float]]] = []
-        """Of each step the elements that it touches, and its price."""
+        """Of a loop, and of a step whose price depends on more, the elements that it touches, and its price."""
+        self.alike: dict[Any, Counter[tuple[float, float]]] = {}
+        """Of all other steps, by what they touch, how many there are of each price."""
+        self._of_kind: dict[int, int] = {}
+        """By kind of shape and dtype, a value of it."""
         self._varying: set[str] = set()
         """Names that stand for the same in each call, which depends on sizes."""
         self._tuples: dict[str, str] = {}
@@ -242,14 +269,14 @@ class _Maker(code.Maker):
 
     def _priced(self, eqn: Any, primitive: host_steps.Primitive, fn: Any) -> Any:
         fixed = max([v.aval.size for v in choice.touching(eqn) if v.id is None], default=0)
-        ids = [v.id for v in choice.touching(eqn) if v.id is not None]
-
-        def work(now: Any) -> tuple[int, float]:
-            touched = max([now.elements(v) for v in ids], default=fixed)
-            price = host_steps.price(primitive, touched) if primitive.cost is None else primitive.cost(_sized(now, eqn))
-            return touched, price
-
-        self.work.append(work)
+        given = [v.id for v in choice.touching(eqn) if v.id is not None]
+        ids = tuple(sorted({self._of_kind.setdefault(self._source.kinds[v], v) for v in given}))
+        cost = primitive.cost
+        if cost is None:
+            prices = self.alike.setdefault((ids, fixed), Counter())
+            prices[primitive.overhead, primitive.per_element] += 1
+        else:
+            self.work.append(lambda now: (max([now.elements(v) for v in ids], default=fixed), cost(_sized(now, eqn))))
         if fn is None:
             raise code.No
         return fn
@@ -309,14 +336,16 @@ class _Maker(code.Maker):
             names.append(self._name("n"))
             return names[-1]
 
-        text = code.SIZES.sub(named, fn.text)
-        rest = code.SIZES.sub("", fn.text)
+        text, rest = code.SIZES.sub(named, fn.text), code.apart(fn.text)[0]
 
         def entry(now: Any, space: dict[str, Any]) -> None:
             other = again(now)
-            if other.__class__ is not fn.__class__ or other.fresh != fn.fresh or code.SIZES.sub("", other.text) != rest:
+            if other.__class__ is not fn.__class__ or other.fresh != fn.fresh:
                 raise Changed
-            space.update(zip(names, map(eval, code.SIZES.findall(other.text))))
+            found, numbers = code.apart(other.text)
+            if found != rest:
+                raise Changed
+            space.update(zip(names, numbers))
 
         self.entries.append(entry)
         return text

@@ -572,13 +572,13 @@ def cost(primitive: Primitive, eqn: Any) -> float:
     """Microseconds that NumPy takes for a step, as far as its shapes tell."""
     if primitive.cost is not None:
         return primitive.cost(eqn)
-    return price(primitive, max(choice.touched(eqn), default=0))
+    return price(primitive.overhead, primitive.per_element, max(choice.touched(eqn), default=0))
 
 
-def price(primitive: Primitive, work: int) -> float:
-    """Microseconds for a step that touches so many elements."""
+def price(overhead: float, per_element: float, work: int) -> float:
+    """Microseconds for a step that touches so many elements, each of which takes so many nanoseconds."""
     more = max(0, work - _NEAR) * 0.3
-    return primitive.overhead + (work * primitive.per_element + more) / 1000
+    return overhead + (work * per_element + more) / 1000
 
 
 _NEAR = 1 << 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,15 +11,13 @@ import jax
 import jax.numpy as jnp
 
 from ..._core.arrays.meta import Meta
-from ..._core.errors import messages as errors, warn
+from ..._core.errors import messages as errors
 from ..._core.state import recording
 from ..run.any_size import AnySize
 from ..run.executors import Whole
 from ..run.steps import Closed, Const, Steps
-from ..run.templates import Found, Part, Template, forget_frames
+from ..run.templates import Form, Found, Part, Template
 from ..run.trace import Plan, aval
-
-_LOG = logging.getLogger(__name__)
 
 
 class _Alone(threading.local):
@@ -56,12 +53,13 @@ class Formula:
 
     __slots__ = (
         "_exact", "_general", "_numbers", "_slices", "_steps", "cuts", "diff", "form", "grad_refs", "inputs",
-        "out_refs", "plan", "prim_pos",
+        "out_refs", "plan", "prim_pos", "wrt",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, inputs: tuple[int, ...], diff: tuple[int, ...], found: Found | None) -> None:
         self.plan, self.inputs, self.diff = plan, inputs, diff
         self.prim_pos = {leaf: p for p, leaf in enumerate(plan.present)}
+        self.wrt = [self.prim_pos[i] for i in inputs]
         general = None if found is None else _of_template(self, found)
         self._general, self._numbers = general, () if found is None else found.numbers
         self._steps = _by_shape(self) if general is None else None
@@ -159,6 +157,41 @@ class Formula:
         key = False, wanted, tuple(given)
         return Part(self._general, key, self._numbers, functools.partial(self._closed, given, wanted))
 
+    def forms(
+        self, which: int, ins: Sequence[int], outs: Sequence[int], used: Sequence[bool], cut: bool
+    ) -> Sequence[Form]:
+        """What has the templates of one gradient as a call of its own.
+
+        Args:
+            which: the gradient.
+            ins: the inputs that it reads.
+            outs: the results that it reads.
+            used: whether it reads each incoming gradient.
+            cut: whether it takes results as they are given, and does not compute them.
+        """
+        found, base, single, n_outs = self.plan.found, len(self.plan.present), self.plan.single, len(self.plan.outs)
+        if found is None or self._general is None:
+            return ()
+        read, arrive = [self.prim_pos[i] for i in ins], [j for j, u in enumerate(used) if u]
+        wrt, diff = self.wrt, self.diff
+
+        def run_of(fn: Callable[..., Any], avals: Sequence[Any]) -> Callable[..., Any]:
+            steps = _traced(wrt, diff, fn, single, avals[:base], [avals[-1 - k] for k in diff])
+            out_refs = steps.out[:n_outs]
+            cuts = frozenset([r for r in out_refs if cut and not isinstance(r, Const) and r >= steps.n_in])
+            names = [*[base + j for j in arrive], *read, *[out_refs[k] for k in outs]]
+            wanted = [steps.out[n_outs + which]]
+            kept = steps.slice(wanted, cuts)[0]
+
+            def run(leaves: Sequence[Any]) -> Any:
+                env = {r: jnp.asarray(x, steps.avals[r].dtype) for r, x in zip(names, leaves)}
+                return Steps.run(kept, env, wanted, cuts)[0]
+
+            return run
+
+        key = self.inputs, diff, which, tuple(arrive), tuple(read), tuple(outs), cut
+        return [found.derived(key, run_of, [*[-1 - diff[j] for j in arrive], *read, *[-1 - k for k in outs]])]
+
     def _closed(self, given: Sequence[int], wanted: tuple[int, ...]) -> Closed:
         refs, kept = self._sliced(wanted, self.cuts)
         closed = self.steps.closed(given, refs, self.cuts, kept)
@@ -169,51 +202,39 @@ class Formula:
 
 def _of_template(formula: Formula, found: Found) -> AnySize | None:
     """The steps of a template that holds for the sizes at hand, also in its gradients."""
-    key = formula.inputs, formula.diff
+    wrt, diff = formula.wrt, formula.diff
 
-    def suits(template: Template) -> AnySize | None:
-        if key not in template.gradients:
-            template.gradients[key] = _gradients(formula, template)
-        holds, steps = template.gradients[key]
+    def of(t: Template) -> Any:
+        def derive() -> AnySize:
+            return AnySize(t.sizes, _traced(wrt, diff, t.fn, t.single, t.avals, [t.outs[k] for k in diff], True))
+
+        return t.further((formula.inputs, diff), derive)
+
+    def suits(t: Template) -> AnySize | None:
+        holds, steps = of(t)
         return steps if holds(found.numbers) else None
 
     steps = suits(found.template)
-    if steps is None and found.template.gradients[key] is not NONE:
+    if steps is None and of(found.template)[1] is not None:
         steps = found.family.find(found.numbers, found.make, suits)
     return steps
-
-
-NONE: Any = (lambda numbers: False, None)
-"""Stands for gradients that a template does not have."""
-
-
-def _gradients(formula: Formula, template: Template) -> Any:
-    """Which sizes the gradients of a template hold for, and their steps; `NONE` where there is no telling."""
-    try:
-        cts = [template.outs[k] for k in formula.diff]
-        with warn.refused(), template.sizes.trace():
-            steps = AnySize(template.sizes, _traced(formula, template.fn, template.single, template.avals, cts, True))
-    except Exception as error:  # the trace by shape says what is wrong
-        _LOG.debug("the gradients of %s have no template: %s: %s", formula.plan.call.name, type(error).__name__, error)
-        forget_frames(error)
-        return NONE
-    return template.sizes.check(), steps
 
 
 def _by_shape(formula: Formula) -> Steps:
     plan = formula.plan
     avals = [aval(plan.keys[i]) for i in plan.present]
-    steps = _traced(formula, plan.fn, plan.single, avals, [aval(plan.outs[k]) for k in formula.diff])
+    cts = [aval(plan.outs[k]) for k in formula.diff]
+    steps = _traced(formula.wrt, formula.diff, plan.fn, plan.single, avals, cts)
     plan.traced_by_shape()
     return steps
 
 
 def _traced(
-    formula: Formula, fn: Callable[..., Any], single: bool, avals: Sequence[Any], cts: Sequence[Any],
-    whole: bool = False,
+    wrt: Sequence[int], diff: Sequence[int], fn: Callable[..., Any], single: bool, avals: Sequence[Any],
+    cts: Sequence[Any], whole: bool = False,
 ) -> Steps:  # fmt: skip
     """The steps of the results and of the gradients; with `whole` without calls that have rules of their own."""
-    wrt, diff, n = [formula.prim_pos[i] for i in formula.inputs], formula.diff, len(avals)
+    n = len(avals)
 
     def both(*args: Any) -> Any:
         prim, cts = args[:n], args[n:]

@@ -227,11 +227,14 @@ class GradPlan:
     def in_numpy(self) -> bool:
         """Whether NumPy computes its gradients, so that a walk need not compile anything for it."""
         if self._in_numpy is None:
-            self._in_numpy, everything = False, (True,) * len(self.diff)
-            if max(len(self.inputs), len(self.diff)) <= joining.PER_KERNEL:
+            everything = (True,) * len(self.diff)
+            steps = self._steps(everything) if self.plan.device.type == "cpu" else None
+            found = None if steps is None or steps.by_shape else steps.fits()
+            if found is None and max(len(self.inputs), len(self.diff)) <= joining.PER_KERNEL:
                 self.vjp(everything)  # says it
-            elif self.plan.device.type == "cpu" and (steps := self._steps(everything)) is not None:
-                self._in_numpy = steps.in_numpy(self.fn) is not None
+            elif found is None:
+                found = steps is not None and steps.in_numpy(self.fn) is not None
+            self._in_numpy = bool(self._in_numpy if found is None else found)
         return self._in_numpy
 
     def _wide_vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
@@ -299,7 +302,8 @@ class GradPlan:
 
             later = self.plan.call.row.compares is Compares.IN_SECOND_GRADIENTS
             facts: Any = {"compares": Compares.IN_GRADIENTS} if later else {}
-            call = Call(f"{self.plan.call.name}_backward", run, node_name=_again(self.name), **facts)
+            forms = self.formula.forms(which, ins, outs, used, bool(cuts))
+            call = Call(f"{self.plan.call.name}_backward", run, node_name=_again(self.name), forms=forms, **facts)
             call.full = full
             names = (*self.plan.call.argnames, *["~"] * len(self.plan.keys))
             call.argnames = (*["grad"] * n, *[names[i] for i in ins], *["result"] * len(outs))

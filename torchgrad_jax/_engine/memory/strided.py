@@ -350,8 +350,7 @@ def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any
 
 def _kernel(fn: Callable[..., Any], out: Meta) -> Any:
     """`fn` compiled, where there is anything to compute."""
-    compiled = jax.jit(fn)
-    return abstract.kernel(compiled, (out,), True) if out.device.type == "meta" else compiled
+    return abstract.kernel(jax.jit(fn), (out,), True) if out.device.type == "meta" else executors.Jitted(fn)
 
 
 @KERNELS.memo(0.125)
@@ -392,7 +391,7 @@ def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     """`reader`, as long as it is worth a kernel of its own."""
     kernel = reader(store, m, conj, neg)
     if not executors.fits(store, m, m.numel):
-        return _Called(kernel)
+        return _called(kernel)
     return executors.OnHost(kernel, executors.reading(store, m, conj, neg))
 
 
@@ -404,6 +403,10 @@ class _Called(NamedTuple):
     host: Any = None
 
 
+def _called(kernel: Any) -> _Called:
+    return _Called(getattr(kernel, "made", kernel))
+
+
 @KERNELS.memo(0.125)
 def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     reader(store, m, conj, neg)  # this raises where the storage is too small
@@ -413,7 +416,7 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
 
     kernel = _kernel(write_view, store)
     if not executors.fits(store, m, max(store.numel, m.numel)) or m.overlaps:
-        return _Called(kernel)
+        return _called(kernel)
     return executors.OnHost(kernel, executors.writing(store, m, conj, neg))
 
 

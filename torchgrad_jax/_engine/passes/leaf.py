@@ -27,11 +27,17 @@ _add_call = Call(
     node_name="AddBackward0",
     argnames=("self", "other"),
     layout=Layout.ELEMENTWISE,
+    any_size=True,
 )
 
 
 clone_call = Call(
-    "clone", lambda leaves: leaves[0], node_name="CloneBackward0", argnames=("self",), kernel=TorchKernel(copies=True)
+    "clone",
+    lambda leaves: leaves[0],
+    node_name="CloneBackward0",
+    argnames=("self",),
+    kernel=TorchKernel(copies=True),
+    any_size=True,
 )
 
 

@@ -71,6 +71,8 @@ class AnySize:
         self._programs: dict[Any, list[Program]] = {}
         self._without: set[Any] = set()
         """The keys of what has no NumPy code for any sizes."""
+        self._last: AtSizes | None = None
+        """Several parts of the steps are asked for with the same sizes, one after the other."""
 
     def _step(self, sizes: Sizes, texts: _Texts, eqn: Any, moving: list[str]) -> tuple[Any, int | None]:
         if eqn.primitive.name == "reshape":  # whose numbers of elements JAX compares for shapes of numbers alone
@@ -133,6 +135,7 @@ class AnySize:
             kernel: the compiled function.
             form: the same, written by hand, or None.
         """
+        single, key = key[0], (key, form is not None)
         now, found = self.now(numbers), self._programs.setdefault(key, [])
         with suppress(Changed, Unsure):
             for program in found:
@@ -141,7 +144,7 @@ class AnySize:
         if key in self._without:
             raise Changed
         try:
-            program = Program(self, closed(), key[0], form is not None)
+            program = Program(self, closed(), single, form is not None)
             made = program.at(now, kernel, form)
         except (No, Unsure, Changed):
             self._without.add(key)
@@ -151,9 +154,20 @@ class AnySize:
             self._without.add(key)
         return made
 
+    def fits(self, key: Any, numbers: Sequence[int]) -> bool | None:
+        """Whether NumPy would compute what has no code written by hand; None where only making its code tells."""
+        with suppress(Changed, Unsure):
+            for program in self._programs.get((key, False), ()):
+                if program.holds(numbers):
+                    return program.fits(self.now(numbers))
+        return None
+
     def now(self, numbers: Sequence[int]) -> AtSizes:
         """What these sizes make of shapes, parameters and numbers."""
-        return AtSizes(self, numbers)
+        last = self._last
+        if last is None or last.given != numbers:
+            last = self._last = AtSizes(self, numbers)
+        return last
 
     def closed(self, numbers: Sequence[int]) -> Any:
         """The steps for these sizes as a function of their arguments."""

@@ -17,26 +17,9 @@ from .trace import Call, Plan, aval
 
 def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
     """``(*leaves, *tangents) -> tangents of the differentiable outputs`` as an op of its own."""
-    call, layout = plan.call, plan.call.row.layout
-    n, present = len(plan.keys), plan.present
-    diff, single, fn = plan.diff, plan.single, plan.forward or plan.fn
-    where = [present.index(i) for i in tangents]
-
-    def run(leaves: Sequence[Any]) -> Any:
-        prim = [leaves[i] for i in present]
-        given = leaves[n:]
-
-        def g(*d: Any) -> Any:
-            full = list(prim)
-            for p, v in zip(where, d):
-                full[p] = v
-            out = fn(*full)
-            outs = (out,) if single else tuple(out)
-            return tuple(outs[k] for k in diff)
-
-        _, out_t = jax.jvp(g, tuple(prim[p] for p in where), tuple(given))
-        return out_t[0] if len(diff) == 1 else tuple(out_t)
-
+    call, layout, found, run_of = plan.call, plan.call.row.layout, plan.found, _tangents(plan, tangents)
+    run = run_of(plan.fn)
+    at = [plan.present.index(i) if i in plan.present else None for i in (*range(len(plan.keys)), *tangents)]
     return Call(
         f"{call.name}_jvp",
         run,
@@ -44,7 +27,42 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
         layout=(
             layout if isinstance(layout, Layout) else Layout.ELEMENTWISE if Layout.steps(layout) else Layout.CONTIGUOUS
         ),
+        forms=[found.derived(("tangents", tangents), run_of, at)] if found and _of_any_size(plan) else (),
     )
+
+
+def _of_any_size(plan: Plan) -> bool:
+    """Whether a template says what the tangents are: a derivative of its own has sizes that are no symbols."""
+    return plan.found is not None and (plan.forward is None or not plan.found.static)
+
+
+def _tangents(plan: Plan, tangents: tuple[int, ...]) -> Any:
+    """Makes the tangents, as a function of leaves and tangents, of the function that they are of."""
+    n, present = len(plan.keys), plan.present
+    diff, single, own = plan.diff, plan.single, plan.forward
+    where = [present.index(i) for i in tangents]
+
+    def run_of(fn: Any, _: Any = None) -> Any:
+        fn = own or fn
+
+        def run(leaves: Sequence[Any]) -> Any:
+            prim = [leaves[i] for i in present]
+            given = leaves[n:]
+
+            def g(*d: Any) -> Any:
+                full = list(prim)
+                for p, v in zip(where, d):
+                    full[p] = v
+                out = fn(*full)
+                outs = (out,) if single else tuple(out)
+                return tuple(outs[k] for k in diff)
+
+            _, out_t = jax.jvp(g, tuple(prim[p] for p in where), tuple(given))
+            return out_t[0] if len(diff) == 1 else tuple(out_t)
+
+        return run
+
+    return run_of
 
 
 _LAST = {
@@ -96,26 +114,31 @@ def jvp_reads(plan: Plan) -> frozenset[int]:
     None for a linear op. torch's product rules read both factors although one tangent is zero;
     a number that takes part in promotion is such a factor.
     """
-    n, present = len(plan.keys), plan.present
-    avals, which = [], []
-    for i in present:
-        key = plan.keys[i]
-        if isinstance(key, Meta):
-            avals.append(aval(key))
-        elif i in plan.call.promoted and plan.outs[0].dtype.category >= dtypes.FLOATING:
-            avals.append(jax.ShapeDtypeStruct((), plan.outs[0].dtype.np))
-        else:
-            avals.append(aval(key))
-            continue
-        if jnp.issubdtype(avals[-1].dtype, jnp.inexact):
+    if plan.found is not None and _of_any_size(plan):
+        template = plan.found.template
+        holds, reads = template.further("tangents", lambda: _reads(plan, template.fn, template.avals))
+        if holds(plan.found.numbers):
+            return reads
+    return _reads(plan, plan.fn, [aval(plan.keys[i]) for i in plan.present])
+
+
+def _reads(plan: Plan, fn: Any, avals: Sequence[Any]) -> frozenset[int]:
+    n, present, avals = len(plan.keys), plan.present, [*avals]
+    which = []
+    for p, i in enumerate(present):
+        if not isinstance(plan.keys[i], Meta):
+            if i not in plan.call.promoted or plan.outs[0].dtype.category < dtypes.FLOATING:
+                continue
+            avals[p] = jax.ShapeDtypeStruct((), plan.outs[0].dtype.np)
+        if jnp.issubdtype(avals[p].dtype, jnp.inexact):
             which.append(i)
-    call = jvp_call(plan, tuple(which))
+    run = _tangents(plan, tuple(which))(fn)
 
     def flat(*xs: Any) -> Any:
         leaves: list[Any] = [None] * n
         for i, x in zip(present, xs):
             leaves[i] = x
-        return call.run([*leaves, *xs[len(present) :]])
+        return run([*leaves, *xs[len(present) :]])
 
     steps = Steps(jax.make_jaxpr(flat)(*avals, *[avals[present.index(i)] for i in which]))
     read = steps.slice(steps.out, frozenset())[1]

@@ -8,6 +8,7 @@ after `MOST` of them, and where a trace with symbols fails, the call is traced f
 
 from __future__ import annotations
 
+import functools
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from ..._core.arrays.meta import Meta
 from ..._core.errors import warn
 from ..._core.host import code as host
 from ..._core.host.general import Aval, Changed
-from ..._core.jax.caches import Cache
+from ..._core.jax.caches import TEMPLATES, Cache
 from ..._core.jax.private import TRACE_CONTEXT
 from ..._core.jax.sizes import Sizes
 from .any_size import MOST, AnySize
@@ -44,6 +45,11 @@ class Form(NamedTuple):
     """The sizes among the static arguments."""
     run: Callable[[Sequence[Any]], Run]
     """The function of the leaves, from such sizes."""
+    shapes: Callable[[Sequence[Any]], Sequence[Any]] | None = None
+    """Of a call that is derived from another: the shapes of its first leaves, from the sizes of the other."""
+
+
+_NEVER: Any = (lambda numbers: False, None)
 
 
 class Template:
@@ -68,17 +74,30 @@ class Template:
                     raise
                 self.sizes = Sizes(numbers, equal)
                 self._trace(form, fn_of, keys, aval)
-        self.gradients: dict[Any, Any] = {}
-        """By the inputs and results that are differentiated: the gradients, or None where they depend on the sizes."""
+        self.known: dict[Any, Any] = {}
+        """By the inputs and results that are differentiated, and more: what `further` gave."""
+        self.derived: dict[Any, Cache] = {}
+        """The templates of calls that are derived from this one: of tangents, and of recorded gradients."""
         self.holds = self.sizes.check()
 
+    def further(self, key: Any, derive: Callable[[], Any]) -> tuple[Callable[[Sequence[int]], Any], Any]:
+        """What is derived from this for any sizes, such as gradients, and whether it holds for given ones."""
+        found = self.known.get(key)
+        if found is None:
+            try:
+                with warn.refused(), self.sizes.trace():
+                    value = derive()
+                found = self.sizes.check(), value
+            except Exception as error:  # a trace by shape says what is wrong
+                _LOG.debug("%s of %s have no template: %s: %s", key, self.fn.__name__, type(error).__name__, error)
+                forget_frames(error)
+                found = _NEVER
+            found = self.known.setdefault(key, found)
+        return found
+
     def _trace(self, form: Form, fn_of: FnOf, keys: Sequence[Any], aval: Any) -> None:
-        symbols = iter(self.sizes.symbols)
         with self.sizes.trace():
-            fn = fn_of(form.run([next(symbols) for _ in form.numbers]))
-        given = [k for k in keys if k is not None]
-        self.avals = [_with_symbols(k, symbols) if isinstance(k, Meta) else aval(k) for k in given]
-        with self.sizes.trace():
+            fn, self.avals = _of_symbols(form, fn_of, keys, self.sizes.symbols, aval)
             closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
         self.strong = any(getattr(o, "weak_type", False) for o in closed.out_avals)
         """Whether results have to be kept from weak promotion."""
@@ -95,8 +114,24 @@ class Template:
         """The shapes of the results for given sizes."""
 
 
-def _with_symbols(m: Meta, symbols: Iterator[Any]) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(tuple([n if n == 1 else next(symbols) for n in m.shape]), m.dtype.np)
+def _of_symbols(
+    form: Form, fn_of: FnOf, keys: Sequence[Any], symbols: Sequence[Any], aval: Any
+) -> tuple[Callable[..., Any], list[Any]]:
+    """The function of a call, and what JAX sees of its arguments, with symbols for all sizes."""
+    left = iter(symbols)
+    own = [next(left) for _ in form.numbers]
+    known = [] if form.shapes is None else form.shapes(own)
+    shapes = [*known, *[_with_symbols(k, left) for k in keys[len(known) :]]]
+    avals = [
+        jax.ShapeDtypeStruct(n, k.dtype.np) if isinstance(k, Meta) else aval(k)
+        for n, k in zip(shapes, keys)
+        if k is not None
+    ]
+    return fn_of(form.run(own)), avals
+
+
+def _with_symbols(k: Any, symbols: Iterator[Any]) -> tuple[Any, ...]:
+    return tuple([n if n == 1 else next(symbols) for n in k.shape]) if isinstance(k, Meta) else ()
 
 
 def passed_on(jaxpr: Any) -> int | None:
@@ -184,6 +219,10 @@ class Part(NamedTuple):
         """Whether JAX differentiates them as it does the function that they come from."""
         return self.steps.exact
 
+    def fits(self) -> bool | None:
+        """Whether NumPy would compute them; None where only making its code tells."""
+        return self.steps.fits(self.key, self.numbers) if host.possible() else None
+
     def in_numpy(self, kernel: Any, form: Any = None) -> Any:
         """NumPy code for them, or None where XLA has to do it."""
         if not host.possible():
@@ -200,8 +239,35 @@ class Found(NamedTuple):
     family: Family
     template: Template
     numbers: tuple[int, ...]
-    make: Callable[[], Template]
+    make: functools.partial[Template]
     """Makes one from these sizes."""
+
+    @property
+    def static(self) -> bool:
+        """Whether there are sizes among the static arguments."""
+        return bool(self.make.args[0].numbers)
+
+    def derived(self, key: Any, run_of: Callable[..., Run], leaves: Sequence[Any]) -> Form:
+        """What has the templates of a call that is derived from this one.
+
+        Args:
+            key: what tells it from others that are.
+            run_of: makes it of the function of this one, and of what JAX sees of the arguments and results of that.
+            leaves: of each of its leaves the number of an argument that has its shape, of results from -1 downwards.
+        """
+        template, (form, fn_of, keys, _, aval) = self.template, self.make.args
+
+        def of(symbols: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
+            fn, avals = _of_symbols(form, fn_of, keys, symbols, aval)
+            outs = [jax.ShapeDtypeStruct(n, o.dtype) for n, o in zip(template.shapes(symbols), template.outs)]
+            return strong(fn) if template.strong else fn, [*avals, *reversed(outs)]
+
+        def shapes(symbols: Sequence[Any]) -> Sequence[Any]:
+            avals = of(symbols)[1]
+            return [None if i is None else avals[i].shape for i in leaves]
+
+        known = template.derived.get(key) or template.derived.setdefault(key, TEMPLATES.cache())
+        return Form(known, self.numbers, lambda symbols: run_of(*of(symbols)), shapes)
 
     def forward(self) -> Part:
         """The steps of the forward."""
@@ -215,18 +281,20 @@ class Found(NamedTuple):
 
 def families(forms: Sequence[Form], name: str, keys: Sequence[Any]) -> Iterator[tuple[Form, Family, tuple[int, ...]]]:
     """The templates for arguments of these kinds, and the sizes at hand; none where an array is empty."""
+    if any(isinstance(k, Meta) and not k.numel for k in keys):
+        return
     kinds: list[Any] = [TRACE_CONTEXT()]
-    numbers: list[int] = []
     for k in keys:
-        if k.__class__ is not Meta:
-            kinds.append(k)
-        elif not k.numel:
-            return
-        else:
-            more = [n for n in k.shape if n != 1]
-            kinds += (k.dtype, k.ndim) if len(more) == k.ndim else (k.dtype, tuple([n == 1 for n in k.shape]))
-            numbers += more
+        kinds += (k.dtype, _ones(k.shape) or k.ndim) if k.__class__ is Meta else (k,)
     key = tuple(kinds)
     for form in forms:
-        found = form.templates.get(key)
-        yield form, form.templates.put(key, Family(name)) if found is None else found, (*form.numbers, *numbers)
+        known = () if form.shapes is None else form.shapes(form.numbers)
+        if all(n == k.shape for n, k in zip(known, keys) if k.__class__ is Meta):
+            found = form.templates.get(key)
+            numbers = [n for k in keys[len(known) :] if k.__class__ is Meta for n in k.shape if n != 1]
+            yield form, form.templates.put(key, Family(name)) if found is None else found, (*form.numbers, *numbers)
+
+
+def _ones(shape: tuple[int, ...]) -> tuple[bool, ...] | None:
+    """Which dimensions are 1, if any are."""
+    return tuple([n == 1 for n in shape]) if 1 in shape else None

@@ -315,7 +315,7 @@ class Recording:
         self.path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
     def check(self, name: str, program: Program, live: bool, raises: bool | None = None) -> None:
-        """Fail unless both modules gave the same; with `raises` that is an error, without it none, None permits both."""
+        """Fail unless both modules gave the same: with `raises` an error, without it none, with None either."""
         want = self.expected(name, program, live)
         if raises is not None:
             error = isinstance(want["result"], dict) and "raised" in want["result"]

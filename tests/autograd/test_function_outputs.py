@@ -1,6 +1,6 @@
 """What a Function may return: several tensors, its inputs, views, no tensors at all; compared with torch."""
 
-from tests.autograd.functions import run_backward, with_backward
+from tests.autograd.functions import with_backward
 from tests.autograd.programs import leaf
 from tests.programs import Programs
 

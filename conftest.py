@@ -18,9 +18,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent
 SEED = 0
-LONG = ROOT / "tests" / "long.list"
-"""The tests that `make test` leaves to `make conformance`, by their names."""
 _SOME = 4
+"""In so many parts the tests with the mark `long` are divided: each day that has a commit runs another one."""
 
 # JAX reads these when it is imported; programs that the tests start inherit them.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache"))
@@ -45,8 +44,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--long",
         choices=("yes", "some", "no", "only"),
         default="yes",
-        help=f"what to do about the tests of {LONG.name}, which take long where no kernel is compiled yet: "
-        f"run them, one in {_SOME} of them (which ones the commit says), none, or no others",
+        help="what to do about tests with the mark `long`, which take long where no kernel is compiled yet: "
+        f"run them, one in {_SOME} of them (which ones the day of the commit says), none, or no others",
     )
     parser.addoption(
         "--part",
@@ -54,9 +53,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1,
         metavar="N",
         help="run one in N of the tests, other ones for other commits: a quick look at another Python or JAX",
-    )
-    parser.addoption(
-        "--write-long", type=float, metavar="SECONDS", help=f"write {LONG.name}: the tests that took this long"
     )
 
 
@@ -74,10 +70,12 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def _parts(config: pytest.Config) -> list[str]:
     """Which parts of the tests the name of the commit has chosen."""
-    parts = [("tests", config.getoption("--part"))]
+    out, parts = [], config.getoption("--part")
+    if parts > 1:
+        out.append(f"tests: part {_part(parts) + 1} of {parts}, by the name of the commit")
     if config.getoption("--long") == "some":
-        parts.append(("long tests", _SOME))
-    return [f"{which}: part {_part(n) + 1} of {n}, by the name of the commit" for which, n in parts if n > 1]
+        out.append(f"long tests: part {_day() % _SOME + 1} of {_SOME}, by the day of the commit")
+    return out
 
 
 def _oracle(config: pytest.Config) -> str:
@@ -104,11 +102,16 @@ def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted = config.getoption("--long")
     if wanted == "yes":
         return
-    names = LONG.read_text(encoding="utf-8").split("\n")
-    # Names that follow one another are the variants of one test, so that some of each test run.
-    left_out = set(names) - set(names[_part(_SOME) :: _SOME] if wanted == "some" else ())
-    chosen = [item for item in items if (item.nodeid in left_out) is (wanted == "only")]
-    _keep(config, items, chosen)
+    marked = [item for item in items if _is_long(item)]
+    # Tests that follow one another are the variants of one, so that some of each run.
+    left_out = set(map(id, marked)) - set(map(id, marked[_day() % _SOME :: _SOME] if wanted == "some" else ()))
+    _keep(config, items, [item for item in items if (id(item) in left_out) is (wanted == "only")])
+
+
+def _is_long(item: pytest.Item) -> bool:
+    """Whether a test has the mark `long`, which may name those of its cases that are."""
+    case = item.callspec.id if hasattr(item, "callspec") else ""
+    return any(not mark.args or case in mark.args for mark in item.iter_markers("long"))
 
 
 def _choose_part(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -126,12 +129,21 @@ def _keep(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.I
 
 def _part(parts: int) -> int:
     """Which of so many parts of the tests runs, by the name of the commit: the same again for the same commit."""
+    return int(_of_commit("%H") or "0", 16) % parts
+
+
+def _day() -> int:
+    """The number of the day of the commit: within as many days as there are parts, each part runs."""
+    return int(_of_commit("%ct") or "0") // 86_400
+
+
+def _of_commit(what: str) -> str:
+    """What git tells of the commit, in one of its formats; nothing where there is no git."""
     git = shutil.which("git")
     if git is None:
-        return 0
-    command = [git, "-C", str(ROOT), "rev-parse", "HEAD"]
-    commit = subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-    return int(commit or "0", 16) % parts
+        return ""
+    command = [git, "-C", str(ROOT), "log", "-1", f"--format={what}"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
 
 
 _SECONDS_COLD, _SECONDS_WARM = 0.04, 0.03
@@ -218,20 +230,9 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     terminalreporter.write_line(f"memory: no process of the tests held more than {most} MB")
 
 
-_seconds: dict[str, float] = {}
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    _seconds[report.nodeid] = _seconds.get(report.nodeid, 0.0) + report.duration
-
-
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["megabytes"] = _memory.most
-    least = session.config.getoption("--write-long")
-    if least is not None and not hasattr(session.config, "workerinput"):
-        names = sorted(name for name, seconds in _seconds.items() if seconds >= least)
-        LONG.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
 
 
 @pytest.fixture(scope="session")

@@ -223,6 +223,7 @@ def _hidden(listed: list[str], method: bool) -> list[str]:
 _SPECIAL = {
     "torch.tensor": "object data, *, torch.dtype? dtype = None, torch.device? device = None, bool pin_memory = False, "
     "bool requires_grad = False",
+    "torch.nonzero": "Tensor input, *, Tensor out = None | Tensor input, *, bool as_tuple",
     "torch.as_tensor": "object data, *, torch.dtype? dtype = None, torch.device? device = None",
     **{f"torch.atleast_{n}d": "Tensor input | tuple of Tensors tensors" for n in (1, 2, 3)},
 }

@@ -25,13 +25,14 @@ def many_switches() -> Iterator[None]:
 def same(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Check that a program does the same under torch and under torchgrad_jax.
 
-    Its answer is recorded under the given name, or else under its own.
+    Its answer is recorded under the given name, or else under its own. With `raises` it has to end in an error, and
+    without it must not; None permits both.
     """
     file = str(request.path)
     recording = _RECORDINGS.setdefault(file, Recording(file))
     live = request.config.getoption("--oracle") != "recorded" and importlib.util.find_spec("torch") is not None
 
-    def check(program: Callable[[Any], Any], name: str | None = None) -> None:
-        recording.check(name or program.__name__, program, live)
+    def check(program: Callable[[Any], Any], name: str | None = None, raises: bool | None = None) -> None:
+        recording.check(name or program.__name__, program, live, raises)
 
     return check

@@ -314,9 +314,14 @@ class Recording:
         rows = (f"{json.dumps(k)}: {_compact(v)}" for k, v in sorted(self.facts.items()))
         self.path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
 
-    def check(self, name: str, program: Program, live: bool) -> None:
-        """Fail unless both modules gave the same."""
+    def check(self, name: str, program: Program, live: bool, raises: bool | None = None) -> None:
+        """Fail unless both modules gave the same: with `raises` an error, without it none, with None either."""
         want = self.expected(name, program, live)
+        if raises is not None:
+            error = isinstance(want["result"], dict) and "raised" in want["result"]
+            assert error is raises, (
+                f"{name} ends in {want['result'] if error else 'no error'}: nothing else is compared"
+            )
         got = json.loads(json.dumps(outcome(program, torchgrad_jax)))
         found = difference(want, got, name)
         assert found is None, found + label(program, found)

@@ -23,12 +23,22 @@ class Programs(list[Any]):
         self.append(fn)
         return fn
 
-    def test(self) -> Callable[..., None]:
-        """The test of all of them, also of those that are declared later."""
+    def raises(self, fn: Any) -> Any:
+        """As a decorator it adds a program that ends in an error, which is what is compared."""
+        fn.raises = True
+        return self(fn)
+
+    def long(self, fn: Any) -> Any:
+        """As a decorator it adds a program that takes long where no kernel is compiled yet."""
+        self.append(pytest.param(fn, marks=pytest.mark.long))
+        return fn
+
+    def test(self, raises: bool = False) -> Callable[..., None]:
+        """The test of all of them, also of those that are declared later; with `raises` they all end in errors."""
 
         @pytest.mark.parametrize("fn", self, ids=lambda f: f.__name__)
         def test_same_as_torch(fn: Any, same: Any) -> None:
-            same(fn)
+            same(fn, raises=raises or getattr(fn, "raises", False))
 
         return test_same_as_torch
 

@@ -33,6 +33,7 @@ def test_every_example_is_run():
     assert sorted([*PROGRAMS, *compared, "ddp.py"]) == sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_example(name):
     arguments, expected = PROGRAMS[name]
@@ -49,6 +50,7 @@ def test_example(name):
     assert expected in done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("factor, agree", [(1.0, True), (1.001, False), (float("nan"), False)])
 def test_train_mlp_compares_gradients(factor, agree, capsys):
     example = runpy.run_path(str(EXAMPLES / "train_mlp.py"))

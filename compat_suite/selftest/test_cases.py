@@ -50,6 +50,7 @@ def test_every_core_operator_is_covered_and_every_job_is_recorded() -> None:
         assert oracle.result(job) is not None
 
 
+@pytest.mark.long
 def test_nothing_recorded_is_out_of_use_and_it_stays_small() -> None:
     oracle = RecordedTorch()
     wanted = {job.id for job in all_jobs(CASES)}

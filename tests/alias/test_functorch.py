@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PROGRAM = """
 import warnings, torch, functorch, functorch.einops, functorch.experimental
 from functorch import combine_state_for_ensemble, grad, make_functional, make_functional_with_buffers, vmap
@@ -47,6 +49,7 @@ True
 """
 
 
+@pytest.mark.long
 def test_a_program_with_functorch(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)

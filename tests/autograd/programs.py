@@ -7,7 +7,7 @@ from typing import Any
 
 def leaf(m: Any, *values: float) -> Any:
     """A leaf that requires a gradient."""
-    return m.tensor(list(values), requires_grad=True)
+    return m.tensor([float(v) for v in values], requires_grad=True)
 
 
 def attempt(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, list[Any]]:

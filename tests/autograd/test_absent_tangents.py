@@ -46,7 +46,7 @@ def tangents(m):
             yield name, which, fn, given
 
 
-@program
+@program.long
 def by_one_argument_at_special_numbers(m):
     fw = m.autograd.forward_ad
     seen = {}
@@ -68,7 +68,9 @@ def by_one_argument_of_a_gradient(m):
                 given[which] = fw.make_dual(given[which], m.full_like(given[which], 1.5))
                 out = FUNCTIONS[name](m, *given)
                 grads = m.autograd.grad(out, given, m.ones_like(out), create_graph=True)
-                seen[f"{name} {which}"] = [fw.unpack_dual(g).tangent.detach() for g in grads]
+                seen[f"{name} {which}"] = [
+                    t if t is None else t.detach() for t in (fw.unpack_dual(g).tangent for g in grads)
+                ]
     return seen
 
 
@@ -82,6 +84,7 @@ def of_complex_quotients(m):
         return fw.unpack_dual(d / y).tangent, fw.unpack_dual(y / d).tangent
 
 
+@pytest.mark.long("xlogy-compiled", "addcdiv-eager")
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", ["div", "fmod", "xlogy", "addcdiv", "pow"])
 def test_func_jvp_agrees_with_dual_numbers(name, compiled) -> None:

@@ -14,7 +14,7 @@ program = Programs()
 test_same_as_torch = program.test()
 
 
-@program
+@program.raises
 def vector_without_gradient(m):
     (leaf(m, 1.0, 2.0) * 2).backward()
 
@@ -40,13 +40,13 @@ def test_wrong_shape_of_a_later_gradient():
         tg.autograd.backward([x * 1, x * 2], [tg.ones(2), tg.ones(1, 2)])
 
 
-@program
+@program.raises
 def too_few_gradients(m):
     x = leaf(m, 1.0)
     m.autograd.backward([x * 2, x * 3], [m.ones(1)])
 
 
-@program
+@program.raises
 def no_graph_with_gradient(m):
     m.autograd.backward([leaf(m, 1.0), m.tensor([1.0])], [None, m.ones(1)])
 
@@ -130,7 +130,7 @@ def grad_create_graph(m):
     return [t.tolist() for t in (g, h)], h.requires_grad, m.autograd.grad(h, x)
 
 
-@program
+@program.raises
 def create_graph_not_retained(m):
     x = leaf(m, 3.0)
     y = x.exp()
@@ -145,7 +145,7 @@ def second_gradient_unused(m):
     return m.autograd.grad(g, [x, y], allow_unused=True)
 
 
-@program
+@program.long
 def through_gradient_outputs(m):
     x, v = leaf(m, 3.0), leaf(m, 1.0)
     (g,) = m.autograd.grad(x * x, x, v, create_graph=True)
@@ -218,7 +218,7 @@ def edge_backward_inputs_non_leaf(m):
     return x, y
 
 
-@program
+@program.raises
 def edge_of_edge(m):
     y = leaf(m, 2.0) * 3
     return edge(m, edge(m, y)).node is y.grad_fn

@@ -89,7 +89,7 @@ def setup_context_keyword(m):
     return split_style(m).apply(x, k=2)
 
 
-@program
+@program.raises
 def setup_context_too_many(m):
     return split_style(m).apply(leaf(m, 1.0), 1, 2)
 
@@ -148,16 +148,16 @@ def deep_chain(m):
     return x
 
 
-@program
+@program.raises
 def default_setup_context(m):
     return m.autograd.Function.setup_context(None, (), None)
 
 
-@program
+@program.raises
 def default_jvp(m):
     return m.autograd.Function.jvp(None)
 
 
-@program
+@program.raises
 def default_backward(m):
     return m.autograd.Function.backward(None)

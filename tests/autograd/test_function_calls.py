@@ -23,7 +23,7 @@ def once(m):
 
     F = function(m, f, od(b))
     (g,) = m.autograd.grad(F.apply(x).sum(), x, create_graph=True)
-    r = [g, g.grad_fn.name(), attempt(g.sum().backward), attempt(m.autograd.grad, g.sum(), x)]
+    r = [g, g.grad_fn and g.grad_fn.name(), attempt(g.sum().backward), attempt(m.autograd.grad, g.sum(), x)]
     F2 = function(m, lambda ctx, a, c: (a * 2, c * 3), od(lambda ctx, g, h: (g * 2, h * 3)))
     y = leaf(m, 1.0)
     a, c = F2.apply(x, y)

@@ -41,7 +41,7 @@ def nested_functions(m):
             with m.enable_grad():
                 a = x.detach().requires_grad_()
                 y = inner.apply(a)
-            (ctx.g,) = m.autograd.grad(y.sum(), a)
+                (ctx.g,) = m.autograd.grad(y.sum(), a)
             return y.detach()
 
         @staticmethod
@@ -78,7 +78,7 @@ def reentrant_backward(m):
     return x, seen
 
 
-@program
+@program.raises
 def ctx_missing_attribute(m):
     return cube(m).apply(leaf(m, 1.0)).grad_fn.nothing
 

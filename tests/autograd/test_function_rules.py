@@ -187,7 +187,7 @@ def return_input(m):
     )
 
 
-@program
+@program.raises
 def return_view(m):
     x = leaf(m, 1.0, 2.0)
     y = x * 2

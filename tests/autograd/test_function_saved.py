@@ -8,7 +8,7 @@ program = Programs()
 test_same_as_torch = program.test()
 
 
-@program
+@program.raises
 def saved_result_double_backward(m):
     class Exp(m.autograd.Function):
         @staticmethod
@@ -30,7 +30,7 @@ def saved_result_double_backward(m):
     return g, h, y.grad_fn.seen, y.grad_fn.saved_tensors[0]
 
 
-@program
+@program.raises
 def backward_twice(m):
     x = leaf(m, 1.0, 2.0)
     y = cube(m).apply(x).sum()
@@ -48,7 +48,7 @@ def nothing_saved_twice(m):
     return x
 
 
-@program
+@program.raises
 def saved_modified(m):
     x = leaf(m, 1.0, 2.0)
     z = x * 1
@@ -57,7 +57,7 @@ def saved_modified(m):
     y.sum().backward()
 
 
-@program
+@program.raises
 def saves_inference_tensor(m):
     with m.inference_mode():
         t = m.tensor([2.0])

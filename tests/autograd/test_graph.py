@@ -41,7 +41,7 @@ def node_attributes(m):
     ]
 
 
-@program
+@program.raises
 def node_unknown_attribute(m):
     return (leaf(m, 1.0) * 2).grad_fn.nothing
 
@@ -243,7 +243,7 @@ def mutation_allowed_twice_differentiated(m):
 # --- versions -------------------------------------------------------------------------------------
 
 
-@program
+@program.raises
 def increment_version_invalidates(m):
     x = leaf(m, 1.0)
     z = x * 1
@@ -252,7 +252,7 @@ def increment_version_invalidates(m):
     y.backward()
 
 
-@program
+@program.raises
 def increment_version_of_what_is_not_counted(m):
     with m.inference_mode():
         x = m.ones(2)
@@ -282,7 +282,7 @@ def multi_all(m):
     return log
 
 
-@program
+@program.long
 def multi_documented(m):
     log = []
     a, b, c, d = (m.rand(2, 3, requires_grad=True) for _ in range(4))
@@ -303,7 +303,7 @@ def multi_all_non_leaf(m):
     return log
 
 
-@program
+@program.raises
 def multi_all_under_grad_with_leaf(m):
     x, w = leaf(m, 1.0), leaf(m, 2.0)
     m.autograd.graph.register_multi_grad_hook([x, w], lambda gs: None)
@@ -362,7 +362,7 @@ def multi_reentrant(m):
 # --- settings -------------------------------------------------------------------------------------
 
 
-@program
+@program.raises
 def memory_budget_in_eager_mode(m):
     with m.autograd.graph.region_activation_memory_budget(0.5):
         pass

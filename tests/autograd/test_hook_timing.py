@@ -43,7 +43,7 @@ def added_during_the_pass(m):
     return log
 
 
-@program
+@program.raises
 def post_hook_raises(m):
     x = leaf(m, 1.0)
     y = x.exp()

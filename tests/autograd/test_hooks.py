@@ -129,7 +129,7 @@ def post_accumulate_clears(m):
     return x.tolist(), x.grad
 
 
-@program
+@program.raises
 def node_hook_wrong_count(m):
     y = leaf(m, 1.0) * leaf(m, 2.0)
     y.grad_fn.register_hook(lambda gi, go: (gi[0],))
@@ -145,7 +145,7 @@ def node_hook_drops_gradient(m):
     return x, w
 
 
-@program
+@program.raises
 def undefined_gradient_cannot_be_replaced(m):
     a, b = (leaf(m, 1.0, 2.0) * 2).unbind(0)
     a.register_hook(lambda g: m.ones(()))
@@ -220,7 +220,7 @@ def gradient_in_hook_is_not_the_grad(m):
     return x
 
 
-@program
+@program.long
 def deleted_output_still_hooks(m):
     log = Log()
     x = leaf(m, 2.0)
@@ -244,7 +244,7 @@ def partial_function_hook_on_two_tensors(m):
     return sorted(str(e) for e in log)
 
 
-@program
+@program.long
 def handle_of_dead_tensor(m):
     x = leaf(m, 2.0)
     h = x.register_hook(lambda g: g)
@@ -254,7 +254,7 @@ def handle_of_dead_tensor(m):
     return True
 
 
-@program
+@program.long
 def hook_keeps_no_tensor_alive(m):
     x = leaf(m, 2.0)
     y = x * 3
@@ -272,8 +272,8 @@ def deep_reentrancy(m):
     depth = 30
 
     def again(n):
-        x = leaf(m, 1.0)
-        y = x * 2
+        with m.enable_grad():
+            y = leaf(m, 1.0) * 2
         y.register_hook(lambda g: (log.append(n), again(n - 1) if n else None)[0] and None)
         y.backward()
 

@@ -196,6 +196,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_modes_are_as_before(program):

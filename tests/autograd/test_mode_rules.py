@@ -572,8 +572,8 @@ def no_grad_rules(m):
         q.requires_grad,
         r,
         x._version,
-        attempt(lambda: v.mul_(2)),
-        attempt(lambda: v.requires_grad_()),
+        attempt(lambda: v.mul_(2).shape),
+        attempt(lambda: v.requires_grad_().shape),
         (y * 2).grad_fn.name(),
     )
 

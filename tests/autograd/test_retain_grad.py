@@ -25,7 +25,7 @@ def retain_grad_of_leaf(m):
     return x.retains_grad
 
 
-@program
+@program.raises
 def retain_grad_without_grad(m):
     m.ones(1).retain_grad()
 

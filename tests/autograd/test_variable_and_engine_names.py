@@ -149,7 +149,7 @@ def what_a_callback_finds(m):
     return seen
 
 
-@program
+@program.raises
 def callbacks_need_a_pass(m):
     m.autograd.Variable._execution_engine.queue_callback(lambda: None)
 

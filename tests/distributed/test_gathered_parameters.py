@@ -18,6 +18,7 @@ N = 48
 """The width of a layer whose memory is looked at: no other array is as wide."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rank", range(2))
 def test_in_each_process(rank):
     found = together.results("torchgrad_jax", __name__)[rank]

@@ -2,10 +2,12 @@
 
 import importlib
 
+import pytest
+
 from .processes import Together, complaint
 
 together = Together(2)
-test_same_as_torch = together.test()
+test_same_as_torch = pytest.mark.long(together.test())
 
 KINDS = {
     "all": ({}, {}, 2),

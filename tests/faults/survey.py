@@ -56,12 +56,7 @@ def copy_of_tree(place: Path) -> Path:
 def environment(place: Path) -> dict[str, str]:
     """What tests in a copy need to find that copy, and the kernels that are compiled already."""
     kernels = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache"))
-    return {
-        **os.environ,
-        "PYTHONPATH": str(place),
-        "JAX_COMPILATION_CACHE_DIR": kernels,
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    return {**os.environ, "PYTHONPATH": str(place), "JAX_COMPILATION_CACHE_DIR": kernels}
 
 
 def command(*arguments: str, remembers: bool = False) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -15,8 +16,9 @@ from .listed import PACKAGE, Fault
 from .survey import BUILD, command, copy_of_tree, environment, tests_of
 
 RESULTS = BUILD / "results.jsonl"
-MOST = 300
-"""Tests that are tried for one fault, from as many files as reach it."""
+FIRST, MOST = 30, 300
+"""Tests that are tried for one fault: so many at first, those that reach the fewest faults, since most faults are found
+by tests of what stands around them; then others, from as many files as reach it."""
 PATIENCE = 300
 """Seconds, after which nobody waits any more: the tests may hang, or they take long."""
 _lock = threading.Lock()
@@ -25,7 +27,8 @@ _lock = threading.Lock()
 def trial(faults: list[Fault], jobs: int) -> None:
     """Try all faults of which no result is known yet."""
     known, reach = results(), tests_of()
-    everywhere = selected(sorted({test for tests in reach.values() for test in tests if test}))
+    rank = Counter(test for tests in reach.values() for test in tests)
+    everywhere = sorted(test for test in rank if test)
     waiting = [f for f in faults if f.name not in known]
     places = [copy_of_tree(BUILD / f"copy-{i}") for i in range(jobs)]
     done = len(faults) - len(waiting)
@@ -36,7 +39,7 @@ def trial(faults: list[Fault], jobs: int) -> None:
             place = places.pop()
         try:
             tests = reach.get(fault.name, [])
-            result = try_one(fault, place, everywhere if tests == [""] else selected(tests))
+            result = try_one(fault, place, in_rounds(everywhere if tests == [""] else tests, rank))
         finally:
             with _lock:
                 places.append(place)
@@ -56,43 +59,60 @@ def results() -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in map(json.loads, lines)}
 
 
-def selected(tests: list[str]) -> list[str]:
-    """At most `MOST` of the tests, taken in turn from each file."""
+def in_rounds(tests: list[str], rank: Mapping[str, int]) -> list[list[str]]:
+    """The tests that are tried at first, and those that are tried if these find nothing."""
+    first = sorted(tests, key=lambda test: (rank[test], test))[:FIRST]
     by_file: dict[str, list[str]] = defaultdict(list)
-    for test in tests:
+    for test in sorted(set(tests) - set(first)):
         by_file[test.partition("::")[0]].append(test)
     in_turn = chain.from_iterable(zip_longest(*by_file.values()))
-    return [test for test in in_turn if test is not None][:MOST]
+    later = [test for test in in_turn if test is not None][: MOST - FIRST]
+    return [tests for tests in (first, later) if tests]
 
 
-def try_one(fault: Fault, place: Path, tests: list[str]) -> dict[str, Any]:
+def try_one(fault: Fault, place: Path, rounds: list[list[str]]) -> dict[str, Any]:
     """Plant a fault, and say what the tests say."""
     path = place / "torchgrad_jax" / fault.path
     source = (PACKAGE / fault.path).read_text()
     planted = fault.planted(source)
     if planted is None:
         return {"state": "gone"}
-    if not tests:
+    if not rounds:
         return {"state": "not reached"}
-    listed = place / "selected.txt"
-    listed.write_text("\n".join(test for test in tests if test) + "\n")
-    path.write_text(planted)
+    _put(path, planted)
     try:
-        done = subprocess.run(
-            command("-x", "-n", "0", f"@{listed}"),
-            cwd=place,
-            env=environment(place),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
+        for tests in rounds:
+            if found := _found_by(tests, place):
+                return found
     except subprocess.TimeoutExpired:
         return {"state": "no end"}
     finally:
-        path.write_text(source)
+        _put(path, source)
+    return {"state": "not found", "tests": sum(map(len, rounds))}
+
+
+def _put(path: Path, source: str) -> None:
+    """Write a source, and throw away what Python has compiled of the one before."""
+    path.write_text(source)
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink()
+
+
+def _found_by(tests: list[str], place: Path) -> dict[str, Any] | None:
+    """What the first test says that fails, or None."""
+    listed = place / "selected.txt"
+    listed.write_text("\n".join(tests) + "\n")
+    done = subprocess.run(
+        command("-x", "-n", "0", f"@{listed}"),
+        cwd=place,
+        env=environment(place),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
     if done.returncode == 0:
-        return {"state": "not found", "tests": len(tests)}
+        return None
     failed = [line for line in done.stdout.splitlines() if line.startswith(("FAILED ", "ERROR "))]
     by = failed[0].split(" - ")[0] if failed else (done.stdout + done.stderr)[-200:]
     ran = failed or done.returncode not in (4, 5) or "loading conftest" in done.stderr

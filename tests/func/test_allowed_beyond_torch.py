@@ -20,6 +20,17 @@ def test_gradients_inside_vmap():
     assert vmap(run)(tg.tensor([[1.0, 2.0], [3.0, 4.0]])).tolist() == [[3, 24], [81, 192]]
 
 
+def test_one_value_written_by_a_mask_of_each_example():
+    def run(x):
+        y = x.clone()
+        y[y > 1] = 0.0
+        return y * x
+
+    x = tg.tensor([[1.0, 2.0], [3.0, 0.5]])
+    assert vmap(run)(x).tolist() == [[1, 0], [0, 0.25]]
+    assert vmap(grad(lambda x: run(x).sum()))(x).tolist() == [[2, 0], [0, 1]]
+
+
 def test_gradients_of_outside_tensors_inside_vmap():
     w = tg.tensor([1.0, 2.0], requires_grad=True)
     x = tg.tensor([[1.0, 2.0], [3.0, 4.0]], requires_grad=True)
@@ -80,6 +91,7 @@ def test_linearize_inside_of_grad():
         assert not g.requires_grad
 
 
+@pytest.mark.long
 def test_different_numbers_in_every_example_of_every_batch():
     tg.manual_seed(0)
     out = vmap(vmap(lambda x: tg.poisson(x), randomness="different"), randomness="different")(tg.full((20, 30), 4.0))

@@ -144,7 +144,7 @@ def vmap_around(m):
         return m.func.vmap(lambda x: m.func.jvp(lambda x: x.sin(), (x,), (m.ones(()),)))(m.arange(3.0))
 
 
-@program
+@program.raises
 def strict(m):
     def f(x):
         with fg(m)(False):

@@ -3,10 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.programs import Programs, complaint
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long(program.test())
 
 
 def _written_where_positive(x: Any) -> Any:

@@ -189,13 +189,29 @@ def buffers_stacked(m):
     return buffers, sorted(params), m.func.stack_module_state(frozen)[0]["weight"].requires_grad
 
 
-@program
+@program.long
 def without_running_statistics(m):
     model = m.nn.Sequential(m.nn.BatchNorm1d(2), m.nn.Sequential(m.nn.BatchNorm2d(3)))
     out = m.func.replace_all_batch_norm_modules_(model)
     layers = [model[0], model[1][0]]
     ran = m.func.vmap(model[0])(m.arange(12.0).reshape(2, 3, 2)).detach()
     return (out is model, [(b.running_mean, b.num_batches_tracked, b.track_running_stats) for b in layers], ran)
+
+
+@program
+def running_statistics_from_outside_are_updated(m):
+    def loss(x, mean, var):
+        return (m.nn.functional.batch_norm(x, mean, var, training=True) * x).sum()
+
+    x = m.arange(6.0).reshape(3, 2)
+    mean, var = m.zeros(2), m.ones(2)
+    slope = m.func.grad(lambda x: loss(x, mean, var))(x)
+    tangent = m.func.jvp(lambda x: loss(x, mean, var), (x,), (m.ones(3, 2),))
+    _, back = m.func.vjp(lambda x: loss(x, mean, var), x)
+    means, vars_ = m.zeros(4, 2), m.ones(4, 2)
+    scaled = x * m.arange(1.0, 5).reshape(4, 1, 1)
+    slopes = m.func.vmap(m.func.grad(loss))(scaled, means, vars_)
+    return slope, tangent, back(m.ones(())), mean, var, slopes, means, vars_
 
 
 @program

@@ -28,12 +28,12 @@ RUNS = {
 def what_is_input_and_output_is_not_saved(m):
     """Of a Function with `setup_context`."""
     found = {}
-    for (kept, which), (how, forward) in itertools.product(KEPT.items(), RETURNED.items()):
+    for (kept, which), (how, making) in itertools.product(KEPT.items(), RETURNED.items()):
         for save in ("save_for_backward", "save_for_forward"):
 
             class F(m.autograd.Function):
                 generate_vmap_rule = True
-                picked, made, saving = staticmethod(which), staticmethod(forward), save
+                picked, made, saving = staticmethod(which), staticmethod(making), save
 
                 @staticmethod
                 def forward(x, y):

@@ -31,6 +31,7 @@ def test_an_alias_shows_its_own_name(alias, name):
         getattr(torch, alias)("a string", "another", "a third")
 
 
+@pytest.mark.long
 def test_methods_and_in_place_forms_too():
     for name in ("arcsin_", "absolute_", "clip_", "pow_", "div_", "divide_", "scatter_", "square_", "index_put_"):
         assert getattr(torch.Tensor, name).__name__ == name

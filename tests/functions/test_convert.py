@@ -13,7 +13,7 @@ import torchgrad_jax as tg
 from tests.expressions import table
 from torchgrad_jax._core.arrays import dtypes
 
-test_as_torch_does = table(__file__, "convert.txt")
+test_as_torch_does = pytest.mark.long("text58")(table(__file__, "convert.txt"))
 
 VALUES = [
     0.0, 1.0, -1.0, 0.5, 1.5, -1.5, 2.5, 126.9, 127.0, 128.0, -128.9, -129.0, 200.7, 255.0, 256.0, 300.5, -300.0, 448.0,
@@ -116,6 +116,7 @@ assert str(tg.ones(1).device) == "cuda:0"
 """
 
 
+@pytest.mark.long
 def test_copies_between_devices_and_their_gradients():
     """A second CPU device stands in for a GPU, in a process of its own."""
     env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}

@@ -11,7 +11,7 @@ from tests.differential import difference
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long(program.test())
 
 INF, NAN = float("inf"), float("nan")
 POINTS = (0.0, 1.0, -0.5, 3.0, -2.0, INF, -INF, NAN)
@@ -184,6 +184,7 @@ def test_as_torch(name, points, count, oracle):
         assert difference(values(want), values(got), kind, 1e-4) is None
 
 
+@pytest.mark.long
 @each
 def test_compiled_as_eager(name, points, count):
     for kind in ("float64", "float32"):

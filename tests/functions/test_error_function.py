@@ -10,6 +10,7 @@ import torchgrad_jax as torch
 POINTS = np.linspace(3.6, 4.2, 200_001).astype(np.float32)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_it_does_not_exceed_one(dtype):
     x = torch.from_numpy(POINTS).to(dtype)
@@ -20,6 +21,7 @@ def test_it_does_not_exceed_one(dtype):
     assert torch.nn.functional.gelu(-wide).max() <= 0
 
 
+@pytest.mark.long
 def test_a_logarithm_of_what_is_left_is_a_number():
     normal = torch.distributions.Normal(0.0, 1.0)
     x = torch.from_numpy(POINTS) * math.sqrt(2)

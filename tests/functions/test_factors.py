@@ -10,7 +10,7 @@ import pytest
 from tests.programs import Programs, complaint
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long(program.test())
 
 MATRICES = {
     "indefinite": [[4.0, 2.0, 1.0], [2.0, -3.0, 5.0], [1.0, 5.0, 9.0]],
@@ -99,6 +99,15 @@ def halves(name):
     return tangents
 
 
+@pytest.mark.long(
+    "cholesky",
+    "cholesky of what is not symmetric",
+    "its upper factor",
+    "cholesky_ex",
+    "cholesky_solve",
+    "upper cholesky_solve",
+    "lu_solve",
+)
 @pytest.mark.parametrize("name", HALVES)
 def test_tangents_through_the_half_that_is_not_read(name, same):
     same(halves(name))

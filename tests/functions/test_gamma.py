@@ -1,9 +1,11 @@
 """Draws from the gamma and Dirichlet distributions, and how they move with their parameters."""
 
+import pytest
+
 from tests.programs import Programs, attempt
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long(program.test())
 
 
 def grid(m, dtype):

@@ -8,7 +8,7 @@ import torchgrad_jax as tg
 from tests.programs import Programs, complaint
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long(program.test())
 
 INF, NAN = float("inf"), float("nan")
 CONSTANTS = (0.0, 1.0, -3.0, 1e8, 16777216.0, 8388608.0, 1e30)
@@ -110,6 +110,7 @@ def points_that_are_refused(m):
     return [complaint(call) for call in calls], *m.histogramdd(x[:0], 2)
 
 
+@pytest.mark.long
 def test_points_in_a_compiled_function():
     x = tg.tensor(POINTS)
     for name, count in GRIDS.items():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 import torchgrad_jax as torch
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long(program.test())
 
 INF = float("inf")
 LARGE = [
@@ -51,6 +53,7 @@ def gradients(m):
     return [*[s.detach() for s in slopes], m.autograd.grad((slopes[0] * a).sum(), x)[0]]
 
 
+@pytest.mark.long
 def test_the_two_add_up_to_one():
     """Also where one of both is nearly 1, in a tensor that is XLA's."""
     a, x = columns(torch, LARGE + HUGE, torch.float32)
@@ -59,6 +62,7 @@ def test_the_two_add_up_to_one():
     torch.testing.assert_close(out, torch.ones_like(out), rtol=0, atol=3e-6)
 
 
+@pytest.mark.long
 def test_slope_in_the_first_argument():
     """Which torch does not have."""
     a, x = columns(torch, [(48.0, 50.0), (25.0, 30.0), (3e4, 2.99e4), (5.0, 3.0)], torch.float64)

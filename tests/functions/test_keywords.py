@@ -52,14 +52,14 @@ def other_tensors(m):
     return written, found, resized.shape, rows
 
 
-@program
+@program.long
 def matrices(m):
     x = square(m)
     names = ("norm", "matrix_norm", "ldl_factor", "ldl_factor_ex")
     return [tuple(getattr(m.linalg, n)(input=x)) if "ldl" in n else getattr(m.linalg, n)(input=x) for n in names]
 
 
-@program
+@program.long
 def histograms(m):
     x = square(m)
     counts, edges = m.histogram(input=x)

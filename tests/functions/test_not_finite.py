@@ -58,7 +58,7 @@ PIVOTS = {
 }
 
 
-@program
+@program.long
 def no_number_is_left_of_what_a_pivot_makes_undefined(m):
     solve, ones = m.linalg.solve_ex, m.ones(3)
     found = {}
@@ -102,19 +102,19 @@ def test_infinite_matrices_come_to_an_end(name, value):
                 fn(tg, matrix(tg, value, *at))
 
 
-@program
+@program.long
 def derivatives_of_digamma_at_infinity(m):
     x = m.tensor([INF, -INF, NAN, 0.0, -1.0])
     return [m.polygamma(n, x.to(d)) for n in range(6) for d in (m.float32, m.float64)]
 
 
-@program
+@program.long
 def infinite_matrices_have_no_cholesky_factor(m):
     infinite = [m.full((n, n), INF) for n in (2, 3)] + [m.diag(m.tensor([INF, 1.0]))]
     return [int(m.linalg.cholesky_ex(a).info) for a in infinite]
 
 
-@program
+@program.long
 def zeta_at_its_poles_and_beyond(m):
     q = m.tensor([-2.5, -2, -1, 0, -0.0, 0.5, 1, 2, 30, NAN, INF, -INF, 1e10, 1e-10])
     return [m.special.zeta(m.tensor(x), q) for x in (-2.0, 0.5, 1.0, 1.5, 3.0, NAN, INF, -INF)]

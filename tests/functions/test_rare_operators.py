@@ -6,7 +6,14 @@ import torchgrad_jax as tg
 from tests.expressions import table
 from torchgrad_jax._functions import unsupported
 
-test_as_torch_does = table(__file__, "rare_operators.txt")
+test_as_torch_does = pytest.mark.long(
+    "text9",
+    "torch.unravel_index(torch.tensor(5), 6)",
+    "torch._convert_indices_from_coo_to_csr(torch.tensor([0, 0, 2, 2, 2, 4]), 6)",
+    'torch.segment_reduce(torch.arange(5.), "mean", lengths=torch.tensor([2, 0, 3]))',
+    "text59",
+    "torch.manual_seed(0); r = torch.svd_lowrank(torch.arange(12.).reshape(4, 3), 2); torch.rand(2)",
+)(table(__file__, "rare_operators.txt"))
 
 
 @pytest.mark.parametrize("name", sorted(unsupported.FUNCTIONS))
@@ -42,6 +49,7 @@ def test_the_gradient_of_as_strided_scatter_is_that_of_what_is_left_and_of_what_
     assert src.grad.tolist() == [[0.0, 2.0], [1.0, 3.0]]
 
 
+@pytest.mark.long
 def test_an_operator_of_the_dispatcher_is_one_object_for_all_overloads():
     aten = tg.ops.aten
     assert aten.slice.Tensor is aten.slice.default

@@ -9,7 +9,7 @@ import torchgrad_jax as tg
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long(program.test())
 
 NAN, INF = float("nan"), float("inf")
 SOURCES = [[1.0, 2, 3, 0, 5, 5], [1.0] * 6, [-1, NAN, 2, INF, 0, 3], [0, 2, INF, 4, 2, -INF]]
@@ -47,6 +47,7 @@ def scattered_extremes(m):
     return [gradients(m, r, *case) for r in ("amax", "amin") for case in CASES]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("reduce", ["sum", "mean", "prod", "amax", "amin"])
 def test_compiled_alike(reduce, kept):

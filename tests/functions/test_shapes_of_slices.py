@@ -54,7 +54,7 @@ def a_dimension_that_stack_lacks(m):
     ]
 
 
-@program
+@program.long
 def degrees_that_are_no_numbers(m):
     n = m.tensor([float("inf"), -float("inf"), float("nan"), 3.0, -1.0])
     return m.special.chebyshev_polynomial_t(0.5, n), m.special.laguerre_polynomial_l(0.5, n)
@@ -96,7 +96,7 @@ def masks_and_counts(m):
     ]
 
 
-@program
+@program.long
 def one_flag_as_an_index_does_not_cast(m):
     """A mask fills, which casts; a single flag is an index, for which dtypes and shapes have to fit."""
     out = []

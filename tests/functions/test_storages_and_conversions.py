@@ -20,7 +20,12 @@ def _storages_warned_already():
                 module.ones(1).storage()
 
 
-test_as_torch_does = table(__file__, "storages_and_conversions.txt")
+test_as_torch_does = pytest.mark.long(
+    "torch.cholesky(torch.eye(2))",
+    "torch.linalg.inv(torch.zeros(2, 2))",
+    "torch.igamma(torch.tensor([1]), torch.tensor([2.]))",
+    "torch.cholesky(torch.ones(0, 5, 5), upper=True).stride()",
+)(table(__file__, "storages_and_conversions.txt"))
 
 
 def test_a_storage_that_others_share_is_not_resized():

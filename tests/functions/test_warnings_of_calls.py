@@ -90,7 +90,7 @@ def numerical_gradients_with_no_step(m):
     return found, complaint(lambda: check(lambda x: x * 2, (x,), eps=0))[0]
 
 
-@program
+@program.long
 def moments_of_too_few_elements(m):
     """Without results there are no degrees of freedom either."""
     return [

@@ -8,7 +8,7 @@ import torchgrad_jax as tg
 from tests.programs import Programs, attempt, complaint
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long(program.test())
 
 DTYPES = ("uint8", "int8", "int16", "int32", "int64")
 BASES = (0, 1, 2, 3, 7, 10, 127, -1, -2, -3, -128)

@@ -127,7 +127,7 @@ def parameter_dict(m):
     seen = [repr(p), repr(q), len(p), list(p), list(reversed(p)), "a" in p, [k for k, _ in p.named_parameters()]]
     seen += [
         repr(p | q),
-        repr(q | p),
+        attempt(lambda: q | p),
         p.get("none", 7),
         p.setdefault("n", 5),
         next(iter(p.items()))[0],
@@ -143,7 +143,7 @@ def parameter_dict(m):
         lambda: p.update([3]),
         lambda: p.update([(1, 2, 3)]),
         lambda: p(1),
-        lambda: p.__setitem__(3, 1),
+        lambda: m.nn.ParameterDict().__setitem__(3, 1),
         lambda: p.pop("none"),
     ]
     seen += [attempt(t) for t in tries]

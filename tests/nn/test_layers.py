@@ -109,6 +109,7 @@ ROWS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long("Linear-no-bias", "AdaptiveAvgPool1d", "FractionalMaxPool3d", "Dropout", "Softplus")
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: r[0].replace(" ", "-"))
 def test_layer(row, same):
     name, build, *shapes = row
@@ -138,7 +139,7 @@ program = Programs()
 test_same_as_torch = program.test()
 
 
-@program
+@program.long
 def in_place_activations(m):
     seen = []
     for name in ("ReLU", "ELU", "SiLU", "Hardtanh", "LeakyReLU", "Mish", "SELU", "CELU", "ReLU6", "Hardswish"):
@@ -210,7 +211,7 @@ def refused_inputs(m):
     return [attempt(t) for t in tries]
 
 
-@program
+@program.long
 def embeddings(m):
     m.manual_seed(0)
     e = m.nn.Embedding(5, 3, padding_idx=1, max_norm=1.0)
@@ -247,7 +248,7 @@ def unpooling(m):
     return places, out.detach(), x.grad, m.nn.MaxUnpool1d(2)(one, where).detach()
 
 
-@program
+@program.long
 def adaptive_softmax(m):
     m.manual_seed(0)
     a = m.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], div_value=2.0, head_bias=True).double()
@@ -271,7 +272,7 @@ def adaptive_softmax(m):
     )
 
 
-@program
+@program.long
 def lazy_modules(m):
     m.manual_seed(0)
     n = m.nn.Sequential(m.nn.LazyConv1d(2, 2), m.nn.LazyBatchNorm1d(), m.nn.Flatten(), m.nn.LazyLinear(3, bias=False))

@@ -170,7 +170,7 @@ def texts(m):
     return (repr(Outer()), repr(Inner()), repr(m.nn.Module()), [d for d in dir(Outer()) if d in ("inner", "0", "list")])
 
 
-@program
+@program.long
 def copies(m):
     n = net(m)
     n[0].register_forward_hook(print)
@@ -199,7 +199,7 @@ def pickles(m):
 # --- changing all of it ---------------------------------------------------------------------------
 
 
-@program
+@program.long
 def conversions(m):
     n = net(m)
     n(m.ones(2, 3)).sum().backward()
@@ -396,7 +396,7 @@ def state_hooks(m):
 # --- hooks ----------------------------------------------------------------------------------------
 
 
-@program
+@program.long
 def forward_hooks(m):
     n, log = m.nn.Linear(2, 2, bias=False), []
     with m.no_grad():
@@ -415,7 +415,7 @@ def forward_hooks(m):
     return log, out, by_name, len(n._forward_pre_hooks), n._forward_pre_hooks_with_kwargs
 
 
-@program
+@program.raises
 def bad_forward_pre_hook(m):
     n = m.nn.Identity()
     n.register_forward_pre_hook(lambda mod, args, kw: (1, 2, 3), with_kwargs=True)
@@ -541,7 +541,7 @@ def global_hooks(m):
     return log, refused
 
 
-@program
+@program.raises
 def hooks_of_loading_die_with_the_module(m):
     n = m.nn.Linear(1, 1)
     n.register_load_state_dict_pre_hook(lambda *a: None)

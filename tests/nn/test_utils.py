@@ -19,7 +19,7 @@ def with_gradients(m):
     return ps
 
 
-@program
+@program.long
 def clipped_norms(m):
     seen = []
     for kind in (2, 1, float("inf"), 3.0, 0, -float("inf"), "inf"):
@@ -199,6 +199,7 @@ def refused_parametrizations(m):
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [None, "matrix_exp", "cayley", "householder"])
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4), (4, 2)])
 def test_orthogonal(kind, shape, same):
@@ -212,7 +213,7 @@ def test_orthogonal(kind, shape, same):
     same(program, f"orthogonal-{kind}-{shape}")
 
 
-@program
+@program.long
 def orthogonal_without_trivialization(m):
     make = m.nn.utils.parametrizations.orthogonal
     m.manual_seed(0)
@@ -228,7 +229,7 @@ def orthogonal_without_trivialization(m):
     )
 
 
-@program
+@program.long
 def weight_norms(m):
     make = m.nn.utils.parametrizations.weight_norm
     seen = []
@@ -259,7 +260,7 @@ def older_weight_norms(m):
     return (seen, list(layer.state_dict()), layer.weight, attempt(lambda: u.remove_weight_norm(layer)))
 
 
-@program
+@program.long
 def spectral_norms(m):
     make = m.nn.utils.parametrizations.spectral_norm
     m.manual_seed(0)
@@ -281,7 +282,7 @@ def spectral_norms(m):
     )
 
 
-@program
+@program.long
 def older_spectral_norms(m):
     u = m.nn.utils
     m.manual_seed(0)

@@ -93,7 +93,7 @@ for name, rows in ARGUMENTS.items():
         REFUSED[label] = lambda m, name=name, row=row: getattr(m.optim, name)([leaf(m, 1.0)], **row)
 
 
-test_refused = table(REFUSED).test()
+test_refused = table(REFUSED).test(raises=True)
 
 
 @PROGRAMS

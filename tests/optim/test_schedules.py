@@ -29,7 +29,7 @@ def follow(m, make, steps=25, kind="SGD", **options):
     for _ in range(steps):
         o.step()
         s.step()
-        out.append([rates(o), s.get_last_lr(), s.last_epoch])
+        out.append([rates(o), s.get_last_lr(), getattr(s, "last_epoch", None)])
     return [out, s.state_dict()]
 
 
@@ -92,7 +92,7 @@ ROWS |= {
 }
 
 
-test_rates = table(ROWS).test()
+test_rates = pytest.mark.long("polynomial", "linear-default-state")(table(ROWS).test())
 
 
 def resumed(m, make, how):
@@ -255,6 +255,7 @@ def follow_all(s, n):
         s.step()
 
 
+@pytest.mark.long("sequential-none")
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name, same):
     same(program(f"refused-{name}", lambda m: REFUSED[name](m.optim.lr_scheduler, optimizer(m))))

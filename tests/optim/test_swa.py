@@ -98,7 +98,7 @@ def test_averaged_model(name, same):
     same(program(f"model-{name}", lambda m: averaged(m, **AVERAGES[name](utils(m)))))
 
 
-@PROGRAMS
+@PROGRAMS.raises
 def two_ways_at_once(m):
     u = utils(m)
     return u.AveragedModel(model(m, 1.0), avg_fn=print, multi_avg_fn=print)

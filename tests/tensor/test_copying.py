@@ -143,7 +143,7 @@ def set_state(m):
     return x, texts
 
 
-@program
+@program.raises
 def a_class_without_new_empty(m):
     class Mine(m.Tensor):
         pass
@@ -286,6 +286,7 @@ GRAPHS = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("run", [True, False], ids=["after-backward", "unused"])
 @pytest.mark.parametrize("build", GRAPHS, ids=lambda f: f.__name__)
 def test_graphs_die_without_the_collector(build, run):

@@ -109,7 +109,7 @@ def writes(m):
     return [told(t) for t in (x, x[0], x.t())]
 
 
-@program
+@program.long
 def layers(m):
     with m.device("meta"):
         net = m.nn.Sequential(

@@ -55,7 +55,7 @@ def dtypes(m):
     )
 
 
-@program
+@program.raises
 def not_a_tensor(m):
     return m.nn.Parameter([1.0])
 

@@ -457,6 +457,8 @@ def index_put_(
                 check_inplace(out, requires_grad_of(out) or requires_grad_of(values))
             check_read(read(values), m.dtype)
         if fits_as_mask(given, out) and not m.overlaps:
+            if values._m.dtype is not m.dtype and values._m.dtype.category < dtypes.FLOATING:
+                values = ops._to_copy(values, m.dtype)  # the node has an edge for what can have a gradient
             return ops._index_put_mask_(out, tuple(given), values)
         values = ops.clone(values) if values._m.dtype is m.dtype else ops._to_copy(values, m.dtype)
     elif not accumulate and _put_where_traced(out, given, values):

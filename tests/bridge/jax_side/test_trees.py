@@ -75,6 +75,7 @@ def test_tensors_that_a_mapped_function_returns():
     assert jax.tree.map(lambda _: own, torch.zeros(2)) is own
 
 
+@pytest.mark.long("lamb", "radam", "lars", "rprop", "adafactor")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_of_optax_take_gradients_beside_parameters(name):
     optax = pytest.importorskip("optax", reason="needs the ecosystem extra")
@@ -101,6 +102,7 @@ def _steps(optimizer, optax, params, grads):
     return params
 
 
+@pytest.mark.long
 def test_orbax_saves_a_state_dict_as_arrays(tmp_path):
     ocp = pytest.importorskip("orbax.checkpoint", reason="needs the ecosystem extra")
     state = dict(torch.nn.Linear(3, 2).state_dict())
@@ -123,6 +125,7 @@ INDICES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", INDICES)
 def test_tensors_index_arrays(name):
     a = jnp.arange(12.0).reshape(3, 4)

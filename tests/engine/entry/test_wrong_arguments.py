@@ -17,7 +17,7 @@ from tests.programs import Programs, complaint, first_line
 from torchgrad_jax._engine.entry import parser
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long("numbers_and_none")(program.test())
 
 POSITIONS = """
 x.flatten(True)
@@ -434,6 +434,7 @@ def test_the_error_is_about_an_argument_of_the_function():
         assert re.match(about, text), (call, text)
 
 
+@pytest.mark.long
 def test_the_table_says_what_torch_says():
     torch = live_torch()
     written = Path(parser.__file__).with_name("signatures.txt").read_text().splitlines(True)

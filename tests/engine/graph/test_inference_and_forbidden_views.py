@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.helpers import played
 
 INFERENCE = "with torch.inference_mode(): a = torch.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])"
@@ -155,4 +157,4 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-test_program = played(PROGRAMS)
+test_program = pytest.mark.long("empty_recorded")(played(PROGRAMS))

@@ -45,6 +45,7 @@ OPERATIONS = {
 PROGRAMS = Programs()
 
 
+@pytest.mark.long("mul_self-plain", "relu_-computed", "neg_-computed")
 @pytest.mark.parametrize("where", ["computed", "view", "plain"])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operation(name, where, same):
@@ -145,6 +146,7 @@ CHECKED = {
 """A root whose graph saved something that was, or was not, written to since."""
 
 
+@pytest.mark.long("through_detach")
 @pytest.mark.parametrize("name", CHECKED)
 def test_check_at_backward_time(name, same):
     def run(m):
@@ -170,8 +172,9 @@ def result_written_by_its_own_operation(m):
     """tanh_ saves what it wrote; the input's old value is gone and not needed."""
     x = leaf(m, 3)
     y = (x * 1).tanh_()
+    saved = y.grad_fn._saved_result
     y.sum().backward()
-    return everything(x), y.grad_fn._saved_result
+    return everything(x), saved
 
 
 @PROGRAMS
@@ -206,7 +209,7 @@ def chain_of_writes_to_views(m):
     x = leaf(m, 6)
     y = x.clone()
     for i in range(4):
-        y[i : i + 2] *= y[i + 1 : i + 3].detach()
+        y[i : i + 2] *= y[i + 1 : i + 3].detach().clone()
     y.sum().backward()
     return everything(x), everything(y), tree(y.grad_fn, 12)
 
@@ -255,8 +258,8 @@ def writes_that_were_met_before(m):
             rows[i].add_(w)
             rows[i, 1:].mul_(w[:3])
         turned[2].copy_(w[:3])
-        rows[0].exp_()
         rows[0][:2].clamp_(0.5)
+        rows[0].exp_()
         found += [everything(rows), everything(early), tree(early.grad_fn), tree(rows.grad_fn), rows._version]
         rows.square().sum().backward()
         found.append(w.grad)

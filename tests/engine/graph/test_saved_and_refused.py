@@ -204,9 +204,12 @@ RECORDED = (
     "torch.quantile(x, 0.3)",
 )
 
-test_program = played(PROGRAMS)
+test_program = pytest.mark.long("zeta")(played(PROGRAMS))
 
 
+@pytest.mark.long(
+    "torch.dist(a, s, 1)-y", "torch.norm(a, 0)-a", "torch.nn.functional.conv1d(b[None, None], s[None, None])-s"
+)
 @pytest.mark.parametrize(("how", "written"), SAVED)
 def test_write_to_what_was_saved(how: str, written: str, same: Any) -> None:
     def run(m: Any) -> Any:
@@ -222,6 +225,12 @@ def _graph(node: Any) -> Any:
     return node and [node.name(), *[_graph(n) for n, _ in node.next_functions]]
 
 
+@pytest.mark.long(
+    "torch.quantile(m, 0.3, 0)",
+    "torch.quantile(m, 0.3, -1, True)",
+    "torch.nn.functional.pad(m, (1, 2), mode='circular')",
+    "torch.nn.functional.pad(m, (-1, 1), mode='circular')",
+)
 @pytest.mark.parametrize("how", STEPS)
 def test_steps(how: str, same: Any) -> None:
     def run(m: Any) -> Any:

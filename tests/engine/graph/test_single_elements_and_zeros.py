@@ -218,7 +218,13 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
         "w = Write.apply(v, torch.ones(2))",
     ),
 }
-test_program = played(PROGRAMS)
+test_program = pytest.mark.long(
+    "maxima_with_infinite_gradients",
+    "renorm_of_what_is_not_a_number",
+    "products_with_zeros",
+    "complex_views_of_a_part",
+    "zeros_that_sums_begin_with",
+)(played(PROGRAMS))
 
 ONE_ELEMENT = (
     "x.sum()",
@@ -254,6 +260,7 @@ def test_the_gradient_of_a_single_element(how: str, same: Any) -> None:
     same(run, f"single {how}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("grad_mode", [True, False])
 def test_tangents_lie_as_their_primals_do(grad_mode: bool, same: Any) -> None:
     def run(m: Any) -> Any:

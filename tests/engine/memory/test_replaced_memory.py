@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.engine.helpers import played
 
 # Lines that run one by one, whatever the ones before raised; then every tensor is looked at.
@@ -279,4 +281,6 @@ PROGRAMS: dict[str, tuple[str, ...]] = {
     ),
 }
 
-test_program = played(PROGRAMS)
+test_program = pytest.mark.long("write_by_index_to_what_overlaps_itself", "parts_of_complex_numbers_resized")(
+    played(PROGRAMS)
+)

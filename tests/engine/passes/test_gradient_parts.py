@@ -8,7 +8,7 @@ import torchgrad_jax as tg
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = program.test()
+test_same_as_torch = pytest.mark.long(program.test())
 
 
 def _leaf(m, *shape, by=0.0):
@@ -38,7 +38,7 @@ _JOINED = (
     lambda m, a, b: m.stack([a, b])[0] + a + b,
     lambda m, a, b: m.stack([m.cat([a, b]), m.cat([b, a])]),
     lambda m, a, b: m.stack([a, b]).select_scatter(b, 0, 1) + a,
-    lambda m, a, b: m.diag_embed(b, 1).sum(-1) + a,
+    lambda m, a, b: m.diag_embed(b, 1).sum(-1)[:, :3] + a,
     lambda m, a, b: m.cat([a, m.zeros(2, 0, dtype=a.dtype), b], 1),
     lambda m, a, b: m.cat([a, m.zeros(0), b]),
     lambda m, a, b: m.stack([m.complex(a, b), m.complex(b, a)]).abs(),

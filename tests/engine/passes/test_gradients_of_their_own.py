@@ -83,6 +83,16 @@ def _env(m: Any, how: str) -> dict[str, Any]:
     return env
 
 
+@pytest.mark.long(
+    "x.prod()",
+    "torch.special.xlog1py(x, t)",
+    "torch.polygamma(2, x + 3)",
+    "torch.linalg.lu(x)[2]",
+    "torch.linalg.lu_factor(x)[0]",
+    "torch.special.zeta(x + 3, t + 3)",
+    "torch.special.zeta(2.0, x + 3)",
+    "torch.special.log_ndtr(x)",
+)
 @pytest.mark.parametrize("how", RECORDED)
 def test_recorded_gradient(how: str, same: Any) -> None:
     def run(m: Any) -> Any:
@@ -96,6 +106,7 @@ def test_recorded_gradient(how: str, same: Any) -> None:
     same(run, f"recorded {how}")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,)])
 def test_recorded_gradients_of_nothing(shape: tuple[int, ...], same: Any) -> None:
     """They depend on what they do for tensors that are not empty."""
@@ -135,6 +146,7 @@ def test_recorded_gradients_of_nothing(shape: tuple[int, ...], same: Any) -> Non
 PARTS = ("y[0]", "y[:1]", "y.view(3, 1)", "y.unsqueeze(0)", "y[1:].view(2, 1)", "y[::2]")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["exp_", "tanh_", "sigmoid_", "sqrt_", "reciprocal_"])
 def test_second_gradient_through_the_saved_result_of_a_write_to_a_part(name: str, same: Any) -> None:
     def run(m: Any) -> Any:

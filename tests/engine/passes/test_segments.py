@@ -62,6 +62,7 @@ def agree(want, got, what):
         assert other_version == version, f"leaf {i} {what}"
 
 
+@pytest.mark.long("index", "logsumexp", "prod", "transposed_leaf", "recurrence", "dag")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_ways_agree(name, way):
     way("node by node")
@@ -77,6 +78,7 @@ def test_ways_agree(name, way):
             assert way.count["compiled"] <= 1, way.count
 
 
+@pytest.mark.long("dag", "recurrence")
 @pytest.mark.parametrize("name", ["dag", "recurrence", "linear", "copy_slices", "two_roots", "chunk", "t_mul_number"])
 def test_ways_agree_when_accumulating(name, way):
     way("node by node")
@@ -264,6 +266,7 @@ def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
     assert rows.tolist() == [[0, 0, 0], [0, 2, 0], [0, 0, 4]]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("n", "times"), [(3, segments.WALKS_BEFORE_NUMPY), (400, segments.WALKS_BEFORE_XLA)], ids=["NumPy", "XLA"]
 )

@@ -75,9 +75,13 @@ class InplaceCall(Call):
         self.simple = rules.check is None and self.plain
         """Whether a write of plain tensors needs no more than its plan."""
 
-    def write(self, leaves: Sequence[Any]) -> Tensor:
-        """Write the result into the first leaf; nobody who watches operators sees it."""
-        return _apply_inplace(self.inner, leaves)
+    def write(self, leaves: Sequence[Any], by_kernel: bool = False) -> Tensor:
+        """Write the result into the first leaf; nobody who watches operators sees it.
+
+        With `by_kernel` it is the kernel of an operator that writes, as `batch_norm` writes statistics: that may be
+        done to what a transformed function captures.
+        """
+        return _apply_inplace(self.inner, leaves, by_kernel=by_kernel)
 
     def refusal(self, keys: Sequence[Any], outs: Any, wanted: Sequence[int]) -> Any:
         """What a backward pass raises in the place of gradients, also where torch cannot derive this form."""
@@ -303,13 +307,13 @@ def _check_written(call: InplaceCall, keys: tuple[Any, ...], leaves: Sequence[An
         raise
 
 
-def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None) -> Tensor:
+def _apply_inplace(call: Call, leaves: Sequence[Any], before: Any = None, by_kernel: bool = False) -> Tensor:
     """The write itself; `before` are the leaves' tangents where it is not this call that brings them along."""
     if MODES.bits & FAKE:
         leaves = faked(call.name + "_", leaves)
     me = leaves[0]
     mode = MODES.bits
-    if MODES.transforms:
+    if MODES.transforms and not by_kernel:
         check_captured(me, call.name + "_")
     run = MODES.run
     if not run.may_write_outside and not run.inside(me):

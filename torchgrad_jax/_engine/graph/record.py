@@ -481,7 +481,7 @@ def _write_back(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor]) -> No
         t = leaves[call.argnames.index(name)]
         before = t._vc.version
         with no_grad():
-            copy_call.inplace.write((t, outs[k]))
+            copy_call.inplace.write((t, outs[k]), by_kernel=True)
         t._vc.version = before
 
 

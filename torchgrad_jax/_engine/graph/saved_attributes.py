@@ -33,7 +33,7 @@ def _name_of(gp: Any, argname: str) -> str:
 
 
 def saved_map(gp: Any) -> dict[str, Any]:
-    """Names of saved values and their positions in `node.saved`: a tuple of them for a list."""
+    """Names of saved values and their positions in `node.saved`: for a list a tuple of them, None where it has None."""
     call = gp.plan.call
     out: dict[str, Any] = {}
     for pos, leaf in enumerate(gp.saved_in):
@@ -41,7 +41,8 @@ def saved_map(gp: Any) -> dict[str, Any]:
         stem, _, number = label.rpartition("_")
         if stem and number.isdigit():  # one entry of a list: torch shows the list under one name
             name = _name_of(gp, stem)
-            out[name] = (*out.get(name, ()), pos)
+            before = out.get(name, ())
+            out[name] = (*before, *[None] * (int(number) - len(before)), pos)
         else:
             out[_name_of(gp, label)] = pos
     n_in = len(gp.saved_in)
@@ -78,8 +79,6 @@ def saved_attribute(node: Any, name: str) -> Any:
             if value is not _NONE:
                 return value
         if label in SAVED_TENSORS.get(gp.name, ()) and _is_none(gp, label):
-            if node.saved is None:
-                raise RuntimeError(errors.SECOND_BACKWARD)
             return SavedTensor._at(node, None) if raw else None
     raise AttributeError(f"'{type(node).__name__}' object has no attribute '{name}'")
 
@@ -97,7 +96,8 @@ def _unpacked(node: Any, at: Any) -> Any:
     if node.saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
     if isinstance(at, tuple):
-        return tuple(unpack_tensors(node, at=at))
+        there = iter(unpack_tensors(node, at=tuple([i for i in at if i is not None])))
+        return tuple([None if i is None else next(there) for i in at])
     needed = needed_inputs(node.gp, node.edges)
     if needed is not None and at < len(node.gp.saved_in) and node.gp.saved_in[at] not in needed:
         return None

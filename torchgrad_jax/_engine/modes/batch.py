@@ -186,7 +186,7 @@ class Batch:
     ) -> None:
         """Let a new tensor lie as what comes from these, or from the first of them, would for the whole batch."""
         m, first = t._m, given[0]
-        if not elementwise and first._m.shape != m.shape:
+        if not elementwise and (first._m.shape != m.shape or not inside(first)):
             return
         at = self.example_strides.get(id(storage_behind(first))) if alone and first._al is None else None
         place = 0 if at is None else at[2]

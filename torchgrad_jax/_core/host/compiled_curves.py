@@ -395,8 +395,10 @@ def _lowered(curve: _Curve, own: Any, ctx: Any, *operands: Any, **params: Any) -
     plain = all(isinstance(a.dtype, np.dtype) and a.dtype == aval.dtype for a in ctx.avals_in)
     plain = plain and all(isinstance(n, int) for n in aval.shape) and params.get("accuracy") is None
     dtype = _NARROW if half else aval.dtype
+    if not (plain and dtype in curve.dtypes and jax.config.jax_enable_x64):
+        return own(ctx, *operands, **params)
     few = aval.size < FROM
-    if not (plain and dtype in curve.dtypes and jax.config.jax_enable_x64) or (few and curve.otherwise is None):
+    if few and curve.otherwise is None:
         return own(ctx, *operands, **params)
     otherwise = curve.otherwise or partial(_primitive_of(own).bind, **params)
 

@@ -10,8 +10,8 @@ JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 ORACLE ?= auto
 # Random programs that `make fuzz` compares with torch.
 N      ?= 1000
-# What to do about tests with the mark `long`: no (leave them to `make conformance`), some (one in four, which ones the
-# day of the commit says), yes or only.
+# What to do about tests with the mark `long`: no (leave them to `make conformance`), some (one in sixteen, which ones
+# the day of the commit says), yes or only.
 LONG   ?= no
 # More arguments for pytest, for example: make test PYTEST="-k views -x"
 PYTEST ?=

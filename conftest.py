@@ -18,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent
 SEED = 0
-_SOME = 4
+_SOME = 16
 """In so many parts the tests with the mark `long` are divided: each day that has a commit runs another one."""
 
 # JAX reads these when it is imported; programs that the tests start inherit them.

@@ -316,3 +316,24 @@ def test_large_tensors_take_no_memory():
     (x.t() @ x).tanh().mean().backward()
     assert x.grad.shape == x.shape
     assert x.grad.is_meta
+
+
+CHECKED = {
+    "nll_loss": lambda x, i: tg.nn.functional.nll_loss(x, i),
+    "embedding": lambda x, i: tg.nn.functional.embedding(i, x),
+    "gather": lambda x, i: x.gather(1, i[:, None]),
+    "index_select": lambda x, i: x.index_select(0, i),
+    "an index": lambda x, i: x[i],
+    "index_add_": lambda x, i: (x * 1).index_add_(0, i, x),
+    "scatter_": lambda x, i: (x * 1).scatter_(1, i[:, None], 1.0),
+    "index_put_": lambda x, i: (x * 1).index_put_((i,), x),
+}
+
+
+@pytest.mark.parametrize("name", CHECKED)
+def test_values_that_are_not_there_are_not_checked_however_often(name):
+    x, i = tg.empty(3, 5, device="meta", requires_grad=True), tg.empty(3, dtype=tg.int64, device="meta")
+    for _ in range(4):
+        out = CHECKED[name](x, i)
+        assert out.is_meta
+        out.sum().backward()

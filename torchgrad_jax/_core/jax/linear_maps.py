@@ -14,7 +14,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax.api_util import shaped_abstractify
-from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
 Back = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
@@ -55,13 +54,9 @@ def batch_first(args: Sequence[Any], dims: Sequence[Any]) -> tuple[list[Any], in
     return [batching.bdim_at_front(x, d, size) for x, d in zip(args, dims)], size
 
 
-_tangents = Primitive("tangents_of_backward")
-_tangents.multiple_results = True
-
-
 def tangents_along(linear: Linear, kept: Sequence[Any], moving: Sequence[Any], results: Sequence[Any]) -> list[Any]:
     """Tangents of results with the given avals, linear in the tangents `moving`."""
-    return _tangents.bind(*kept, *moving, linear=linear, results=tuple(results), n=len(kept))
+    return _tangents().bind(*kept, *moving, linear=linear, results=tuple(results), n=len(kept))
 
 
 def _expanded(*args: Any, linear: Linear, results: Sequence[Any], n: int) -> list[Any]:
@@ -76,11 +71,11 @@ def _expanded(*args: Any, linear: Linear, results: Sequence[Any], n: int) -> lis
 def _jvp(args: Sequence[Any], directions: Sequence[Any], **params: Any) -> tuple[Any, Any]:
     """Linear in the tangents; what the kept arrays do to the result is differentiated as the expanded program."""
     n = params["n"]
-    slopes = _tangents.bind(*args, **params)
+    slopes = _tangents().bind(*args, **params)
     found = []
     if not all(isinstance(d, ad.Zero) for d in directions[n:]):
         second = [ad.instantiate_zeros(d) for d in directions[n:]]
-        found.append(_tangents.bind(*args[:n], *second, **params))
+        found.append(_tangents().bind(*args[:n], *second, **params))
     at = [i for i, d in enumerate(directions[:n]) if not _stands_still(d)]
     if at:
 
@@ -123,8 +118,16 @@ def avals_of(*_: Any, results: Sequence[Any], **__: Any) -> list[Any]:
     return [r.strip_weak_type() for r in results]
 
 
-_tangents.def_impl(_expanded)
-_tangents.def_abstract_eval(avals_of)
-mlir.register_lowering(_tangents, mlir.lower_fun(_expanded, multiple_results=True))
-ad.primitive_jvps[_tangents], ad.primitive_transposes[_tangents] = _jvp, _transpose
-batching.primitive_batchers[_tangents] = _batched
+@functools.cache
+def _tangents() -> Any:
+    """The primitive. It is made when it is first needed, because its import is slow."""
+    from jax.extend.core import Primitive
+
+    p = Primitive("tangents_of_backward")
+    p.multiple_results = True
+    p.def_impl(_expanded)
+    p.def_abstract_eval(avals_of)
+    mlir.register_lowering(p, mlir.lower_fun(_expanded, multiple_results=True))
+    ad.primitive_jvps[p], ad.primitive_transposes[p] = _jvp, _transpose
+    batching.primitive_batchers[p] = _batched
+    return p

@@ -126,12 +126,12 @@ _RUN = """
         _t._rg = False
     return _t
 """
-_WRITE = """
+_WRITE = """{compared}
     if (_mode & 1 and ({anyr})){aliased} or _many:
         try: _u = _known(_call, {leaves}, _mode)
         except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
         return {fallback} if _u is None else _u
-    _write = _call.inplace or _inplace_call(_call){compared}
+    _write = _call.inplace or _inplace_call(_call)
     try: _plan = _write.plans[{keys}]
     except KeyError: _plan = None
     if _plan is None:

@@ -21,6 +21,7 @@ from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.python_numbers import Number
 from ..._core.arrays.transfer import filled
 from ..._core.errors import messages as errors
+from ..._core.jax.abstract import AbstractArray
 from ..._core.state import (
     CUT,
     DUAL,
@@ -311,7 +312,12 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
 
 
 def check_values(call: Call, leaves: Sequence[Any], values: Sequence[Any]) -> None:
-    """Check values; a view that must not be used any more comes before what is wrong with them."""
+    """Check values; a view that must not be used any more comes before what is wrong with them.
+
+    Those of meta tensors are not there, and nothing can be wrong with them.
+    """
+    if any(v.__class__ is AbstractArray for v in values):
+        return
     try:
         call.check(values)
     except Exception:

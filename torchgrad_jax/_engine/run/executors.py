@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import jaxpr_as_fun
 
 from ..._core.arrays import devices, sums, transfer
 from ..._core.arrays.meta import Meta
@@ -255,7 +254,7 @@ class Undecided:
         traced = getattr(self.kernel, "alone", self.kernel).trace(*args)
         compiled = Compiled(self.kernel, self._settle, self._owner)
         if choice.convolves(traced.jaxpr.jaxpr):
-            compiled = OfConvolutions(self.kernel, self._owner, jaxpr_as_fun(traced.jaxpr), traced.out_tree)
+            compiled = OfConvolutions(self.kernel, self._owner, _as_function(traced.jaxpr), traced.out_tree)
         elif self._numbers:
             compiled = CompiledOnce(self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree)
         of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)
@@ -313,7 +312,7 @@ class Putting:
     def __init__(self, compiled: Compiled, parts: tuple[Any, Callable[..., None]]) -> None:
         steps, put = parts
         self._compiled, self._put, self.kernel = compiled, host.silently(put), compiled.kernel
-        first = Compiled(jax.jit(jaxpr_as_fun(steps)), None, None)
+        first = Compiled(jax.jit(_as_function(steps)), None, None)
         self._steps = host.program(steps, first, False) or first
 
     def __call__(self, first: Any, *xs: Any) -> Any:
@@ -384,6 +383,13 @@ def add(x: Any, y: Any) -> Any:
     if x.dtype.kind != "c" and transfer.stays(x.dtype) and is_small(x) and is_small(y):
         return np.asarray(_add_small(x, y))
     return _add(x, y)
+
+
+def _as_function(closed: Any) -> Callable[..., Any]:
+    """A jaxpr as a function of its arguments."""
+    from jax.extend.core import jaxpr_as_fun  # which takes a while to import
+
+    return jaxpr_as_fun(closed)
 
 
 class OnHost:

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from torchgrad_jax.testing._tolerances import difference
+
 from ..libs import Lib, dtype_name
-from ..tolerances import difference
 from .precision import Precision
 
 DERIVED = re.compile("Backwards?[0-9]*Backward|CopySlicesBackward")

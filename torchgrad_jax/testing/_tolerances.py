@@ -44,6 +44,8 @@ TOLERANCES = {
     "complex128": Tolerance(1e-12, 1e-12),
 }
 """Some roundings of each dtype: kernels of XLA and torch sum in different orders and take different polynomials."""
+NUMBER = Tolerance(1e-6, 0.0)
+"""That of a number of Python of which nobody knows what it came from: mostly from float32."""
 _STEPS = (2.0, 2.0, 3.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 12.0, 64.0, 64.0)
 """Sizes of the moves, in roundings. Small ones see what rounding does, large ones the slope under it."""
 _MORE = (2.0,) * 12 + (3.0,) * 12 + (5.0,) * 12

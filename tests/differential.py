@@ -224,9 +224,9 @@ def difference(want: Any, got: Any, path: str = "") -> str | None:
 def agree(got: Any, want: Any, factor: float = 1.0) -> None:
     """Fail unless the numbers of tensors and arrays are the same but for rounding, and all else is equal.
 
-    Neither layout nor graph is compared, nor whether a tensor or an array has the numbers. Expected numbers in a list or
-    in an array of NumPy have no dtype of their own. A `factor` says how many times further apart numbers may be than
-    the table says; whoever gives one says why.
+    Neither layout nor graph is compared, nor whether a tensor or an array has the numbers. Expected numbers in a list
+    or in an array of NumPy have no dtype of their own. A `factor` says how many times further apart numbers may be
+    than the table says; whoever gives one says why.
     """
     if hasattr(got, "dtype") and isinstance(want, list | int | float | complex | np.ndarray):
         want = np.asarray(want, jnp.dtype(dtype_name(got)))

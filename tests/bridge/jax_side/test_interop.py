@@ -12,7 +12,10 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
-from tests.differential import agree
+
+
+def same(a, b):
+    np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-6)
 
 
 def test_a_jax_function_is_an_operator():
@@ -20,7 +23,7 @@ def test_a_jax_function_is_an_operator():
     x = torch.arange(3.0).requires_grad_()
     out = f(x, k=2)
     (out["a"].sum() + out["b"]).backward()
-    agree(x.grad, 2 * jax.nn.sigmoid(2 * jnp.arange(3.0)) + 2 * jnp.arange(3.0))
+    same(x.grad, 2 * jax.nn.sigmoid(2 * jnp.arange(3.0)) + 2 * jnp.arange(3.0))
     assert f(x, k=1)["a"].tolist() != out["a"].tolist()
 
 
@@ -29,9 +32,9 @@ def test_gradients_of_gradients_and_forward_mode():
     x = torch.arange(3.0).requires_grad_()
     (g,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
     (h,) = torch.autograd.grad(g.sum(), x)
-    agree(h, -np.sin(np.arange(3.0)))
+    same(h, -np.sin(np.arange(3.0)))
     _, slope = torch.func.jvp(f, (x.detach(),), (torch.ones(3),))
-    agree(slope, np.cos(np.arange(3.0)))
+    same(slope, np.cos(np.arange(3.0)))
 
 
 def test_custom_rules_are_kept():
@@ -81,20 +84,20 @@ def test_arrays_and_tensors_mix():
 def test_tensor_code_is_a_jax_function():
     f = torch.to_jax(lambda x, w: ((x.detach() * w) + (x @ w)).sum())
     a = jnp.arange(3.0, dtype=jnp.float32)
-    agree(jax.grad(f)(a, a), 3 * a)  # only through x @ w
-    agree(jax.jit(f)(a, a), 5 + 3 * 5)
-    agree(jax.vmap(f, (0, None))(jnp.ones((2, 3), jnp.float32), a), [12.0, 12.0])
+    same(jax.grad(f)(a, a), 3 * a)  # only through x @ w
+    same(jax.jit(f)(a, a), 5 + 3 * 5)
+    same(jax.vmap(f, (0, None))(jnp.ones((2, 3), jnp.float32), a), [12.0, 12.0])
     cube = torch.to_jax(lambda x: (x**3).sum())
-    agree(jax.hessian(cube)(a), np.diag(6 * np.arange(3.0)))
+    same(jax.hessian(cube)(a), np.diag(6 * np.arange(3.0)))
 
 
 @pytest.mark.long
 def test_trees_go_through():
     f = torch.to_jax(lambda p, x: {"y": x @ p["w"] + p["b"]})
     p = {"w": jnp.eye(2, dtype=jnp.float32), "b": jnp.ones(2, jnp.float32)}
-    agree(f(p, jnp.ones(2, jnp.float32))["y"], [2.0, 2.0])
+    same(f(p, jnp.ones(2, jnp.float32))["y"], [2.0, 2.0])
     g = jax.grad(lambda p: f(p, jnp.ones(2, jnp.float32))["y"].sum())(p)
-    agree(g["b"], [1.0, 1.0])
+    same(g["b"], [1.0, 1.0])
 
 
 def test_tensors_are_pytrees():

@@ -76,6 +76,10 @@ def first(out):
     return out[0] if isinstance(out, tuple) else out
 
 
+ROUGH = {"BatchNorm1d": 5.0, "TransformerEncoderLayer": 5.0, "older spectral norm": 5.0}
+"""Normalized layers: the terms of a gradient are much larger than their sum, which may be 0 but for rounding."""
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_are_arguments_and_results(name):
@@ -89,12 +93,13 @@ def test_layers_are_arguments_and_results(name):
     assert {n: type(p) for n, p in again.named_parameters()} == {n: type(p) for n, p in net.named_parameters()}
     same_state(again, net)
     want = first(copy.deepcopy(net)(x))
+    factor = ROUGH.get(name, 1.0)
     agree(first(again(x)), want)
-    agree(jax.jit(lambda n, x: first(n(x)))(net, x), want)
+    agree(jax.jit(lambda n, x: first(n(x)))(net, x), want, factor)
     g = jax.grad(lambda n: first(n(x)).square().sum(), allow_int=True)(net)
     first(net(x)).square().sum().backward()
     for key, p in net.named_parameters():
-        agree(dict(g.named_parameters())[key], p.grad)
+        agree(dict(g.named_parameters())[key], p.grad, factor)
 
 
 # --- transforms -----------------------------------------------------------------------------------

@@ -239,9 +239,9 @@ def agree(got: Any, want: Any, factor: float = 1.0) -> None:
 
 
 def _numbers_of(x: Any) -> Any:
-    if hasattr(x, "detach"):
-        return array_of(x)
-    return np.asarray(x) if hasattr(x, "dtype") and hasattr(x, "shape") else x
+    if isinstance(x, type) or not (hasattr(x, "dtype") and hasattr(x, "shape")):
+        return x
+    return array_of(x) if hasattr(x, "detach") else np.asarray(x)
 
 
 def label(program: Program, path: str) -> str:

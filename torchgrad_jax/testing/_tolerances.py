@@ -38,9 +38,9 @@ EXACT = Tolerance(0.0, 0.0)
 TOLERANCES = {
     "float16": Tolerance(2e-3, 1e-3),
     "bfloat16": Tolerance(2e-2, 8e-3),
-    "float32": Tolerance(2e-6, 1e-6),
+    "float32": Tolerance(2e-6, 2e-6),
     "float64": Tolerance(1e-12, 1e-12),
-    "complex64": Tolerance(2e-6, 1e-6),
+    "complex64": Tolerance(2e-6, 2e-6),
     "complex128": Tolerance(1e-12, 1e-12),
 }
 """Some roundings of each dtype: kernels of XLA and torch sum in different orders and take different polynomials."""

@@ -1,7 +1,7 @@
 """Files of recorded answers: JSON with an answer under each name, written so that a person can read a change of it.
 
-A tensor is one text, `"float32[2,2] 1 -.25 2*0"`: dtype, shape and the numbers in row-major order, each with as few
-digits as comparisons of its dtype can tell apart; `2*0` stands for `0 0`. In a list `{"3 times": x}` stands for equal
+A tensor is one text, `"float32[2,2] -.25 3*0"`: dtype, shape and the numbers in row-major order, each with as few
+digits as comparisons of its dtype can tell apart; `3*0` stands for `0 0 0`. In a list `{"3 times": x}` stands for equal
 elements one after another. What stands in other places of a file, too, has a name such as "#3fa9", which is a digest of
 it, so that it stays the same when something else is recorded. A long text stands in pieces, `{"joined": [...]}`.
 """

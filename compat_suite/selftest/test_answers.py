@@ -19,7 +19,7 @@ TEXT = "Trying to backward through the graph a second time. " * 9
 @pytest.mark.parametrize(
     ("text", "dtype", "shape", "values"),
     [
-        ("float32[2,2] 1 -.25 2*0", "float32", (2, 2), [1.0, -0.25, 0.0, 0.0]),
+        ("float32[2,2] -.25 3*0", "float32", (2, 2), [-0.25, 0.0, 0.0, 0.0]),
         ("float32[2] -0 inf", "float32", (2,), [-0.0, math.inf]),
         ("complex128[2] 1-0j -inf+2.5j", "complex128", (2,), [complex(1.0, -0.0), complex(-math.inf, 2.5)]),
         ("int64[3] 3*7", "int64", (3,), [7, 7, 7]),

@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
-.PHONY: help demo test short-ways check check-static format-check format lint types layers doctests fresh \
+.PHONY: help demo test quick short-ways check check-static format-check format lint types layers doctests fresh \
         site oracle ecosystem bench accelerator conformance faults fuzz stubs docs hooks matrix dist dist-test clean
 
 help: ## list the targets
@@ -43,6 +43,10 @@ demo: $(VENV)/.installed ## install into .venv, run an unmodified PyTorch script
 
 test: $(VENV)/.installed-test ## run tests and compat_suite on all cores, with or without torch
 	$(RUN_PYTEST) tests compat_suite
+
+quick: LONG = yes
+quick: $(VENV)/.installed-test ## the first tests of each file, in some minutes; the end says what is left out
+	$(RUN_PYTEST) --quick tests compat_suite
 
 # Programs that call the same operators again and again; each call is read in its short form and in its general one.
 short-ways: export TORCHGRAD_JAX_CHECK_CALLS = 1

@@ -20,6 +20,8 @@ ROOT = Path(__file__).resolve().parent
 SEED = 0
 _SOME = 16
 """In so many parts the tests with the mark `long` are divided: each day that has a commit runs another one."""
+_FIRST = 3
+"""So many tests of each file are quick ones."""
 
 # JAX reads these when it is imported; programs that the tests start inherit them.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache"))
@@ -53,6 +55,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=1,
         metavar="N",
         help="run one in N of the tests, other ones for other commits: a quick look at another Python or JAX",
+    )
+    parser.addoption(
+        "--quick",
+        action="store_true",
+        help=f"run the first case of the first {_FIRST} tests of each file, its plainest, and none that are long",
     )
 
 
@@ -90,6 +97,7 @@ def _oracle(config: pytest.Config) -> str:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     _choose_by_length(config, items)
     _choose_part(config, items)
+    _choose_quick(config, items)
     if _oracle_is_live(config):
         return
     skip = pytest.mark.skip(reason="needs live torch")
@@ -118,6 +126,25 @@ def _choose_part(config: pytest.Config, items: list[pytest.Item]) -> None:
     parts = config.getoption("--part")
     if parts > 1:
         _keep(config, items, items[_part(parts) :: parts])
+
+
+def _choose_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Tests stand in a file in the order in which a reader meets them, so that the plainest come first."""
+    if not config.getoption("--quick"):
+        return
+    chosen: dict[Path, dict[str, pytest.Item]] = {}
+    short = [item for item in items if not _is_long(item)]
+    for item in short:
+        tests = chosen.setdefault(item.path, {})
+        if len(tests) < _FIRST:
+            tests.setdefault(getattr(item, "originalname", item.name), item)
+    kept = [item for tests in chosen.values() for item in tests.values()]
+    _left_out.update({"long": len(items) - len(short), "others": len(short) - len(kept)})
+    _keep(config, items, kept)
+
+
+_left_out: dict[str, int] = {}
+"""How many tests a quick run leaves out, by the reason."""
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:
@@ -222,17 +249,24 @@ def pytest_runtest_teardown() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_testnodedown(node: Any) -> None:
-    _of_workers.append(getattr(node, "workeroutput", {}).get("megabytes", 0))
+    found = getattr(node, "workeroutput", {})
+    _of_workers.append(found.get("megabytes", 0))
+    _left_out.update(found.get("left_out", {}))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     most = max([_memory.most, *_of_workers])
+    if _left_out:
+        terminalreporter.write_line(
+            f"quick: left out are {_left_out['long']} tests with the mark `long`, which `make conformance` runs, and "
+            f"{_left_out['others']} that are not among the first {_FIRST} of their file, which `make test` runs"
+        )
     terminalreporter.write_line(f"memory: no process of the tests held more than {most} MB")
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["megabytes"] = _memory.most
+        session.config.workeroutput.update(megabytes=_memory.most, left_out=_left_out)
 
 
 @pytest.fixture(scope="session")

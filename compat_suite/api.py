@@ -11,7 +11,6 @@ import enum
 import functools
 import importlib
 import inspect
-import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from .answers import read, write
 from .ledger import Ledger
 from .libs import Lib
 from .pages import table
@@ -124,19 +124,13 @@ def record() -> None:
     for path in MODULES:
         module = importlib.import_module(f"torch.{path}")
         rows[f"torch.{path}"] = {n: _fact(getattr(module, n)) for n in _public(module)}
-    text = ",\n".join(
-        f"{json.dumps(module)}: {{\n"
-        + ",\n".join(f" {json.dumps(k)}: {json.dumps(v)}" for k, v in names.items())
-        + "\n}"
-        for module, names in rows.items()
-    )
-    FILE.write_text("{\n" + text + "\n}\n", encoding="utf-8")
+    write(FILE, rows)
 
 
 @functools.cache
 def recorded() -> dict[str, dict[str, Any]]:
     """What torch had when it was recorded."""
-    return json.loads(FILE.read_text(encoding="utf-8"))
+    return read(FILE)
 
 
 # --- two libraries --------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from . import api, surface
+from .answers import write
 from .cases import CASES, FAMILIES
 from .fuzz import recorded as fuzz_recorded
 from .jobs import all_jobs
@@ -25,19 +26,12 @@ def main(args: Any) -> int:
     for job in all_jobs(CASES):
         rows[job.case.family][job.id] = encode(oracle.result(job))
     for family, jobs in rows.items():
-        lines = ",\n".join(f"{json.dumps(k)}: {_compact(v)}" for k, v in sorted(jobs.items()))
-        (HOME / f"{family}.json").write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+        write(HOME / f"{family}.json", jobs)
     about = {"torch": live_torch().module.__version__.partition("+")[0]}
     (HOME / "about.json").write_text(json.dumps(about) + "\n", encoding="utf-8")
-    names = surface.names_of(live_torch())
-    lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in names.items())
-    surface.FILE.write_text("{\n" + lines + "\n}\n", encoding="utf-8")
+    write(surface.FILE, surface.names_of(live_torch()))
     api.record()
     fuzz_recorded.record()
     size = sum(f.stat().st_size for f in HOME.glob("*.json"))
     print(f"{sum(map(len, rows.values()))} results of torch {about['torch']} in {HOME.name}/, {size / 1e6:.1f} MB")
     return 0
-
-
-def _compact(row: dict[str, Any]) -> str:
-    return json.dumps(row, separators=(",", ":"))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from .answers import read
 from .core_ops import COVERED
 from .libs import Lib
 
@@ -42,4 +42,4 @@ def names_of(lib: Lib) -> dict[str, list[str]]:
 
 def recorded() -> dict[str, list[str]]:
     """What torch had when it was recorded."""
-    return json.loads(FILE.read_text(encoding="utf-8"))
+    return read(FILE)

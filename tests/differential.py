@@ -13,7 +13,6 @@ import importlib
 import importlib.util
 import inspect
 import json
-import math
 import os
 import re
 import textwrap
@@ -26,6 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import torchgrad_jax
+from compat_suite import answers
 from torchgrad_jax.testing import _tolerances as tolerances
 from torchgrad_jax.testing._described import INCIDENTAL, RECORDED_GRADIENT, array_of, differences, dtype_name, facts_of
 from torchgrad_jax.testing._paths import map_with_path
@@ -279,21 +279,78 @@ def live_torch() -> Any:
 # --- torch's answers ------------------------------------------------------------------------------
 
 
-def _rounded(value: Any, tolerance: float = NUMBER.rtol) -> Any:
-    """A description with two digits more of each number than are compared."""
+def _written(value: Any) -> Any:
+    """A description as it is recorded: tensors as texts, and of each number as many digits as are compared."""
     if isinstance(value, float):
-        return float(f"{value:.{2 - math.floor(math.log10(tolerance))}g}")
+        return answers.shortest(value, abs(value) * NUMBER.rtol / 10)
     if isinstance(value, list):
-        return [_rounded(v, tolerance) for v in value]
+        return [_written(v) for v in value]
     if isinstance(value, dict):
-        if "tensor" in value:
-            tolerance = default(value["tensor"].partition("[")[0]).rtol or tolerance
-        return {k: _rounded(v, tolerance) for k, v in value.items()}
+        if [*value] == ["raised", "text"]:
+            return {"raised": f"{value['raised']}: {value['text']}"}
+        if not {"tensor", "values"} <= {*value}:
+            return {k: _written(v) for k, v in value.items()}
+        implied = {"tensor", "values"} | ({"requires_grad"} if _needs_gradient(value) else set())
+        others = {k: _written(v) for k, v in value.items() if k not in implied}
+        text = _tensor_text(value["tensor"], value["values"])
+        return {"tensor": text, **others} if others else text
+    assert not (isinstance(value, str) and answers.is_tensor(value)), f"this text would be read as a tensor: {value}"
     return value
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _read(value: Any) -> Any:
+    """The description that was recorded so."""
+    if isinstance(value, list):
+        return [_read(v) for v in value]
+    if isinstance(value, dict):
+        found = {k: _read(v) for k, v in value.items()}
+        if "raised" in found:
+            kind, colon, text = found["raised"].partition(": ")
+            return {"raised": kind, "text": text} if colon else found
+        if not isinstance(found.get("tensor"), dict):
+            return found
+        return found.pop("tensor") | ({"requires_grad": True} if found.get("grad_fn") else {}) | found
+    return _tensor(value) if isinstance(value, str) and answers.is_tensor(value) else value
+
+
+def _needs_gradient(described: dict[str, Any]) -> bool:
+    """Whether a described tensor requires a gradient because it has a node, which goes without saying."""
+    return bool(described.get("grad_fn")) and described.get("requires_grad") is True
+
+
+def _tensor_text(kind: str, values: Any) -> str:
+    dtype, _, shape = kind.removesuffix("]").partition("[")
+    return answers.tensor_text(dtype, [int(n) for n in shape.split(",") if n], _flat(values))
+
+
+def _flat(values: Any) -> Iterator[Any]:
+    if isinstance(values, list):
+        for v in values:
+            yield from _flat(v)
+    else:
+        yield complex(*values["complex"]) if isinstance(values, dict) else values
+
+
+def _tensor(text: str) -> dict[str, Any]:
+    _, shape, values = answers.tensor_of(text)
+    left = iter(values)
+
+    def nested(sizes: tuple[int, ...]) -> Any:
+        return [nested(sizes[1:]) for _ in range(sizes[0])] if sizes else _values(next(left))
+
+    return {"tensor": text.partition(" ")[0], "values": nested(shape)}
+
+
+def _row(answer: dict[str, Any]) -> Any:
+    """An answer as it stands in the file: without warnings, mostly, it is the result alone."""
+    row = _written(answer)
+    alone = [*row] == ["result"] and not (isinstance(row["result"], dict) and "result" in row["result"])
+    return row["result"] if alone else row
+
+
+def _answer_of(row: Any) -> dict[str, Any]:
+    found = _read(row)
+    return found if isinstance(found, dict) and "result" in found else {"result": found}
 
 
 class Recording:
@@ -302,7 +359,8 @@ class Recording:
     def __init__(self, test_file: str) -> None:
         path = Path(test_file)
         self.path = path.parent / "recorded" / f"{path.stem}.json"
-        self.facts: dict[str, Any] = json.loads(self.path.read_text()) if self.path.exists() else {}
+        rows = answers.read(self.path) if self.path.exists() else {}
+        self.facts: dict[str, Any] = {name: _answer_of(row) for name, row in rows.items()}
 
     def expected(self, name: str, program: Program, live: bool) -> Any:
         """torch's answer: live, or as recorded."""
@@ -321,10 +379,8 @@ class Recording:
         return want
 
     def _write(self, name: str, want: Any) -> None:
-        self.facts[name] = _rounded(want)
-        self.path.parent.mkdir(exist_ok=True)
-        rows = (f"{json.dumps(k)}: {_compact(v)}" for k, v in sorted(self.facts.items()))
-        self.path.write_text("{\n" + ",\n".join(rows) + "\n}\n")
+        self.facts[name] = _answer_of(_row(want))
+        answers.write(self.path, {k: _row(v) for k, v in self.facts.items()})
 
     def check(self, name: str, program: Program, live: bool, raises: bool | None = None) -> None:
         """Fail unless both modules gave the same: with `raises` an error, without it none, with None either."""

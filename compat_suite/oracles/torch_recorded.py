@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import functools
 import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from ..case import dtype_of
+from ..answers import array_of, read, row_major, tensor_of, tensor_text, text_of
 from ..execute import Result, Seen
 from ..jobs import Job
 
@@ -35,7 +32,7 @@ class RecordedTorch:
     @functools.cache  # noqa: B019 - one instance lives as long as the process
     def family(self, name: str) -> dict[str, Any]:
         """The results of one family."""
-        return json.loads((self.home / f"{name}.json").read_text(encoding="utf-8"))
+        return read(self.home / f"{name}.json")
 
     def result(self, job: Job) -> Result:
         """What torch showed."""
@@ -46,61 +43,70 @@ class RecordedTorch:
 
 
 def encode(result: Result) -> dict[str, Any]:
-    """A result as JSON; what is empty is left out."""
+    """A result as JSON; what is as it mostly is goes without saying."""
     row = {
-        "kind": result.kind,
-        "parts": [_encode(p) for p in result.parts],
-        "grads": [_encode(g) for g in result.gradients],
+        "kind": None if result.kind == _kind(result.parts) else result.kind,
+        "results": [_encode(p, row_major(p.shape)) for p in result.parts],
+        "gradients": [_encode(g, ()) for g in result.gradients],
         "saved": list(result.saved),
-        "error": list(result.error) if result.error else None,
+        "error": result.error and list(result.error),
     }
-    return {k: v for k, v in row.items() if v}
+    return {k: v for k, v in row.items() if v not in (None, [])}
 
 
 def decode(row: dict[str, Any]) -> Result:
     """The inverse of `encode`."""
-    error = row.get("error")
+    parts = tuple(_decode(p, laid_out=True) for p in row.get("results", ()))
     return Result(
-        row.get("kind", ""),
-        tuple(map(_decode, row.get("parts", ()))),
-        tuple(map(_decode, row.get("grads", ()))),
+        row.get("kind", _kind(parts)),
+        parts,
+        tuple(_decode(g, laid_out=False) for g in row.get("gradients", ())),
         tuple(row.get("saved", ())),
-        (error[0], error[1]) if error else None,
+        (row["error"][0], row["error"][1]) if "error" in row else None,
     )
 
 
-def _encode(x: Seen) -> dict[str, Any]:
-    row: dict[str, Any] = {
-        "t": "" if x.type == "Tensor" else x.type,
-        "d": x.dtype,
-        "s": list(x.shape),
-        "st": list(x.stride),
-        "rg": x.requires_grad,
-        "fn": x.grad_fn,
-        "vw": x.is_view,
-        "tx": x.text,
+def _kind(parts: tuple[Seen, ...]) -> str:
+    return "one" if len(parts) == 1 else ""
+
+
+def _encode(x: Seen, strides: tuple[int, ...]) -> Any:
+    row = {
+        "type": None if x.type == "Tensor" else x.type,
+        "tensor": _tensor(x),
+        "strides": None if x.stride == strides else list(x.stride),
+        "grad_fn": x.grad_fn,
+        "requires_grad": None if x.requires_grad == (x.grad_fn is not None) else x.requires_grad,
+        "view": x.is_view or None,
+        "text": x.text or None,
     }
-    row = {k: v for k, v in row.items() if v}
+    row = {k: v for k, v in row.items() if v is not None}
+    return row["tensor"] if [*row] == ["tensor"] else row
+
+
+def _tensor(x: Seen) -> str | None:
     if x.value is not None:
-        row["v"] = base64.b64encode(np.ascontiguousarray(x.value).tobytes()).decode()
-        if x.value.dtype.name != x.dtype:
-            row["vd"] = x.value.dtype.name
-    return row
+        return text_of(x.value)
+    return f"{tensor_text(x.dtype, x.shape, ())} {_NOT_COMPARED}" if x.dtype else None
 
 
-def _decode(row: dict[str, Any]) -> Seen:
-    value = None
-    if "v" in row:
-        dtype = dtype_of(row.get("vd", row.get("d", "")))
-        value = np.frombuffer(base64.b64decode(row["v"]), dtype).reshape(row.get("s", ()))
+_NOT_COMPARED = "?"
+"""Stands for numbers that are not compared."""
+
+
+def _decode(row: Any, laid_out: bool) -> Seen:
+    row = {"tensor": row} if isinstance(row, str) else row
+    kind, text = row.get("type", "Tensor"), row.get("tensor", _NOT_COMPARED)
+    known = text.removesuffix(_NOT_COMPARED).rstrip()
+    dtype, shape, _ = tensor_of(known) if known else ("", (), [])
     return Seen(
-        row.get("t", "Tensor"),
-        row.get("d", ""),
-        tuple(row.get("s", ())),
-        tuple(row.get("st", ())),
-        row.get("rg", False),
-        row.get("fn"),
-        row.get("vw", False),
-        value,
-        row.get("tx", ""),
+        kind,
+        dtype if kind == "Tensor" else "",
+        shape,
+        tuple(row.get("strides", row_major(shape) if laid_out else ())),
+        row.get("requires_grad", "grad_fn" in row),
+        row.get("grad_fn"),
+        row.get("view", False),
+        array_of(text) if text == known else None,
+        row.get("text", ""),
     )

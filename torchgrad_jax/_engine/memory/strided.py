@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..._core.arrays import placement, shapes, uneven
+from ..._core.arrays import placement, shapes, summands, uneven
 from ..._core.arrays.meta import Meta
 from ..._core.arrays.placement import MANY, place, spread_over
 from ..._core.errors import messages as errors, warn
@@ -513,6 +513,8 @@ def read_stored(t: Tensor) -> Any:
         array = kernel.host(held, al.offset)
     else:
         array = kernel.call(held, al.offset)
+    if MANY:
+        summands.carry(held, array, lambda part: kernel.call(part, al.offset))
     if MANY and (there := _placement_of_view(t)) is not None:
         array = place(array, uneven.even(there, t._m.shape))
     # A tracer must not be met again outside of its trace.

@@ -36,10 +36,12 @@ class Jitted:
         alone: the same without rules for derivatives, which is sooner traced. It runs where all arguments have values.
     """
 
-    __slots__ = ("__weakref__", "_alone", "_fn", "_made", "_made_alone")
+    __slots__ = ("__weakref__", "_alone", "_fn", "_made", "_made_alone", "plan")
 
     def __init__(self, fn: Callable[..., Any], alone: Callable[..., Any] | None = None) -> None:
         self._fn, self._alone = fn, alone
+        self.plan: Owner | None = None
+        """Gives the plan of which this is the forward."""
         self._made: Any = None
         self._made_alone: Any = None
 
@@ -101,8 +103,8 @@ class Compiled:
             KERNELS.compiled(None if self._owner is None else self._owner())
             if self._settle is not None and not summands.RUN:
                 self._settle(getattr(self.kernel, "settled", self.kernel))
-        if summands.RUN and self._owner is not None:
-            return summands.RUN[0](self.kernel, self._owner(), args)
+        if summands.RUN and self.kernel.__class__ is Jitted and self.kernel.plan is not None:
+            return summands.RUN[0](self.kernel, self.kernel.plan(), args)
         return self.kernel(*args)
 
     def check(self, xs: Any) -> None:

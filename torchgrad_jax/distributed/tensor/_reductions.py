@@ -74,17 +74,16 @@ class _Search:
         return tuple(sizes)
 
     def equation(self, a: Any, b: Any, before: list[State]) -> list[State]:
-        inner = next((k for k in ("jaxpr", "call_jaxpr") if k in a.params), None)
-        if inner is not None:
-            return self.inside(a.params[inner], b.params[inner], before)
+        name = a.primitive.name
+        if name in _CALLS:
+            return self.inside(*[eqn.params[_CALLS[name]] for eqn in (a, b)], before)
         if len(a.outvars) != 1:
             raise Unknown
-        name = a.primitive.name
         counts = [self.count(v, w) for v, w in zip(a.invars, b.invars, strict=True)]
         if any(n != 1 for n in counts):
             if name in ("broadcast_in_dim", "convert_element_type") and len(counts) == 1:
                 self.counts[a.outvars[0]] = counts[0]
-            elif name != "div" or counts != [1, self.summands(before[0])]:
+            elif name not in _DIVIDE or counts != [1, self.summands(before[0])]:
                 raise Unknown
         if name == "broadcast_in_dim" and a.outvars[0].aval.shape != b.outvars[0].aval.shape and not any(before):
             if a.invars[0].aval.shape:
@@ -98,7 +97,7 @@ class _Search:
             shaped = [i for i, state in enumerate(before) if state is not _ANY and a.invars[i].aval.shape]
             before = [dict(before[shaped[0]]) if state is _ANY and not _reduces(before[shaped[0]]) else
                       ({} if state is _ANY else state) for state in before]
-        averages = name == "div" and counts[1] != 1
+        averages = name in _DIVIDE and counts[1] != 1
         out: State = {}
         for axis in sorted({axis for state in before for axis in state}):
             what = _after(a, [state.get(axis) for state in before])
@@ -134,10 +133,13 @@ def _unknown() -> Any:
     raise Unknown
 
 
+_CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
+"""Steps that have steps of their own, and the parameter that holds them."""
+_DIVIDE = ("div", "divide")
 _EACH = frozenset(
     "abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp complex conj convert_element_type copy "
     "copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt imag integer_pow is_finite le lgamma "
-    "log log1p logistic lt max min mul ne neg not or pow real rem round rsqrt select_n sign sin sinh sqrt square "
+    "divide log log1p logistic lt max min mul ne neg not or pow real rem round rsqrt select_n sign sin sinh sqrt square "
     "stop_gradient sub tan tanh xor".split()
 )
 """Steps that compute each element of their result of the elements in its place."""
@@ -208,13 +210,13 @@ def _of_reductions(eqn: Any, name: str, before: list[Any]) -> Any:
     if len(ops) > 1 or any(w is not None for w in others):
         raise Unknown
     (op,) = ops
-    if name in ("add", "add_any", "sub", "concatenate", "complex") and not others:
-        if op in _LINEAR or name == "concatenate":
+    if name in ("add", "add_any", "sub", "concatenate", "stack", "complex") and not others:
+        if op in _LINEAR or name in ("concatenate", "stack"):
             return op
     elif isinstance(before[0], str) and not any(isinstance(w, str) for w in before[1:]):
         if name in _MOVES or name in ("copy", "copy_p"):
             return op
-        if name in ("neg", "mul", "div", "real", "imag") and op in _LINEAR:
+        if name in ("neg", "mul", *_DIVIDE, "real", "imag") and op in _LINEAR:
             return op
         if name == "convert_element_type" and eqn.outvars[0].aval.dtype.kind not in "bui":
             return op

@@ -9,8 +9,10 @@ the processes' parts (`_reductions.py`) runs on these, and then the results are 
 from __future__ import annotations
 
 import functools
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -127,15 +129,10 @@ class _Way:
                 keys[i] = meta(tuple(a.shape), k.dtype, k.device)
         self.plan, self.takes = plan.call.plan(tuple(keys)), takes
         shape = plan.outs[0].shape
-        entries: list[list[str]] = [[] for _ in shape]
-        for axis, what in out.items():
-            if isinstance(what, int):
-                entries[what].append(axis)
         self.ops = {axis: what for axis, what in out.items() if isinstance(what, str)}
-        split = [tuple(e) if e else None for e in entries]
         self.shape = (*[mesh.shape[a] for a in self.ops], *shape)
-        self.there = NamedSharding(mesh, PartitionSpec(*self.ops, *split))
-        self.reduce = _reducer(tuple(self.ops.values()), NamedSharding(mesh, PartitionSpec(*split)))
+        self.there = _sharding(mesh, out, len(shape), tuple(self.ops))
+        self.reduce = _reducer(tuple(self.ops.values()), _sharding(mesh, out, len(shape)))
 
     def run(self, args: Sequence[Any], notes: Sequence[Summands | None]) -> Any:
         own = self.plan.fwd(*[take(x, n) for take, x, n in zip(self.takes, args, notes, strict=True)])
@@ -166,23 +163,24 @@ _REDUCE = {"sum": jnp.sum, "avg": jnp.mean, "max": jnp.max, "min": jnp.min, "pro
 
 
 def _way(plan: Plan, mesh: Any, args: Sequence[Any], states: Sequence[State]) -> _Way | None:
-    """How a call gives summands, if it does: first with the arguments as they are.
-
-    Else whole arguments are cut as those beside them, as the targets of a loss, or count as equal summands, as a bias
-    that is added; and of several reductions the later ones count as whole, as in a product.
-    """
-    sizes = mesh.shape
-    for takes, tried in _tries(args, states, sizes):
-        avals = [_part_aval(a, s, sizes) for a, s in zip(_avals(plan), tried, strict=True)]
-        if None in avals:
+    """How a call gives summands, if it does, by the first of `_tries` that the steps of the operator permit."""
+    sizes, avals = mesh.shape, _avals(plan)
+    for number, (takes, tried) in enumerate(_tries(args, states, mesh)):
+        parts = [_part_aval(a, s, sizes) for a, s in zip(avals, tried, strict=True)]
+        if None in parts:
             continue
         try:
-            (out,) = found_in(traced(plan, _avals(plan)), traced(plan, avals), tried, sizes)
+            part = traced(plan, parts)
+        except Exception:  # whatever the operator says of parts that do not go together
+            continue
+        try:
+            (out,) = found_in(traced(plan, avals), part, tried, sizes)
         except Unknown:
             continue
-        if not any(isinstance(what, str) for what in out.values()):
+        if any(isinstance(what, str) for what in out.values()):
+            return _Way(plan, mesh, takes, parts, out)
+        if not number:
             return None
-        return _Way(plan, mesh, takes, avals, out)
     return None
 
 
@@ -200,34 +198,63 @@ def _part_aval(a: Any, state: State, sizes: Mapping[str, int]) -> Any:
     return jax.ShapeDtypeStruct(tuple(shape), a.dtype, weak_type=a.weak_type)
 
 
-def _tries(args: Sequence[Any], states: Sequence[State], sizes: Mapping[str, int]) -> Any:
-    """Each way to give the arguments to a process: what it takes of each of them, and their states."""
-    as_is = [_own] * len(args)
-    yield as_is, states
-    arrays = [hasattr(x, "shape") for x in args]
-    split = next((i for i, s in enumerate(states) if any(isinstance(w, int) for w in s.values())), None)
-    if split is not None:
-        like, there = states[split], args[split].sharding
-        same = [a and not s and x.shape == args[split].shape for a, s, x in zip(arrays, states, args, strict=True)]
-        if any(same) and not any(isinstance(w, str) for w in like.values()):
-            cut = functools.partial(_cut, there=there)
-            yield [cut if s else _own for s in same], [like if s else t for s, t in zip(same, states, strict=True)]
+Try = tuple[list[Any], list[State]]
+"""For each argument what a process takes of it, and the state of that."""
+
+
+def _tries(args: Sequence[Any], states: Sequence[State], mesh: Any) -> Iterator[Try]:
+    """The ways to give arguments to the processes, first as they are.
+
+    Then an argument that all processes have is cut as one that is split, as the weight of `x @ w` where the columns of
+    `x` are split; or counts as equal summands, as a bias that is added. Of several reductions the later ones count as
+    what they are reduced to, as in a product.
+    """
+    plain: Try = [_own] * len(args), list(states)
+    whole = [i for i, s in enumerate(states) if hasattr(args[i], "shape") and not s]
     reduced = [i for i, s in enumerate(states) if any(isinstance(w, str) for w in s.values())]
-    if not reduced:
-        return
-    sums = {a: w for a, w in states[reduced[0]].items() if w == "sum"}
-    if sums and not any(isinstance(w, int) for w in states[reduced[0]].values()):
-        n = math.prod(sizes[a] for a in sums)
-        whole = [a and not s for a, s in zip(arrays, states, strict=True)]
-        if any(whole):
-            equal = functools.partial(_equal, n=n)
-            yield [equal if w else _own for w in whole], [sums if w else s for w, s in zip(whole, states, strict=True)]
+    sums: State = {a: "sum" for s in states for a, w in s.items() if w == "sum" or not reduced}
+    n = math.prod(mesh.shape[a] for a in sums)
+    yield plain
+    for changes in [{}, *_cuts(args, states, whole, mesh)]:
+        if changes:
+            yield _changed(plain, changes)
+        rest = [i for i in whole if i not in changes]
+        if rest and sums:
+            yield _changed(plain, changes | {i: (partial(_equal, n=n), sums) for i in rest})
     if len(reduced) > 1:
-        takes, tried = list(as_is), list(states)
-        for i in reduced[1:]:
-            takes[i] = _whole
-            tried[i] = {a: w for a, w in states[i].items() if isinstance(w, int)}
-        yield takes, tried
+        yield _changed(plain, {i: (_whole, {a: w for a, w in states[i].items() if w.__class__ is int}) for i in reduced[1:]})
+
+
+def _changed(plain: Try, changes: Mapping[int, Any]) -> Try:
+    takes, states = list(plain[0]), list(plain[1])
+    for i, (take, state) in changes.items():
+        takes[i], states[i] = take, state
+    return takes, states
+
+
+def _cuts(args: Sequence[Any], states: Sequence[State], whole: Sequence[int], mesh: Any) -> Iterator[dict[int, Any]]:
+    """How arguments that all processes have may be cut along dimensions as long as one that is split."""
+    like = next((i for i, s in enumerate(states) if s and all(isinstance(w, int) for w in s.values())), None)
+    if like is None:
+        return
+    of, shape = states[like], args[like].shape
+    same = [i for i in whole if args[i].shape == shape]
+    if same:
+        yield {i: (partial(_cut, there=_sharding(mesh, of, len(shape))), of) for i in same}
+    for i in whole:
+        for dims in itertools.product(range(args[i].ndim), repeat=len(of)):
+            if all(args[i].shape[d] == shape[w] for d, w in zip(dims, of.values(), strict=True)):
+                state = dict(zip(of, dims, strict=True))
+                yield {i: (partial(_cut, there=_sharding(mesh, state, args[i].ndim)), state)}
+
+
+def _sharding(mesh: Any, state: State, ndim: int, first: Sequence[str] = ()) -> NamedSharding:
+    """The sharding of an array with a state, whose first dimensions are split by axes of their own."""
+    entries: list[list[str]] = [[] for _ in range(ndim)]
+    for axis, what in state.items():
+        if isinstance(what, int):
+            entries[what].append(axis)
+    return NamedSharding(mesh, PartitionSpec(*first, *[tuple(e) if e else None for e in entries]))
 
 
 def _own(x: Any, found: Summands | None) -> Any:

@@ -12,6 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from .placement import names_of
+
 
 @dataclass(frozen=True, eq=False)
 class Summands:
@@ -42,8 +46,31 @@ def summands_of(array: Any) -> Summands | None:
     return found[1] if found is not None and found[0]() is array else None
 
 
-def carry(array: Any, other: Any, change: Callable[[Any], Any]) -> None:
-    """Note that `other` is what `change` makes of an array, and of its summands where there are some."""
+def carry(array: Any, other: Any, view: Callable[[Any], Any]) -> None:
+    """Note of an array that shows some elements of another one which process has which summands of them.
+
+    Args:
+        array: perhaps a reduction.
+        other: what `view` shows of it, split by the same axes or by fewer.
+        view: a function of the whole.
+    """
     found = summands_of(array) if _NOTES else None
-    if found is not None:
-        note(other, Summands(change(found.own), found.reductions))
+    if found is None or _axes(array) != _axes(other):
+        return
+    own = found.own
+    if own.shape != array.shape:  # only this process's block of the view is read
+        whole = np.zeros(array.shape, own.dtype)
+        whole[_block(array)] = own
+        own = np.asarray(view(whole))[_block(other)]
+    else:
+        own = view(own)
+    note(other, Summands(own, found.reductions))
+
+
+def _axes(array: Any) -> set[str]:
+    return {a for entry in array.sharding.spec for a in names_of(entry)}
+
+
+def _block(array: Any) -> Any:
+    (index,) = array.sharding.addressable_devices_indices_map(array.shape).values()
+    return index

@@ -513,10 +513,9 @@ def read_stored(t: Tensor) -> Any:
         array = kernel.host(held, al.offset)
     else:
         array = kernel.call(held, al.offset)
-    if MANY:
-        summands.carry(held, array, lambda part: kernel.call(part, al.offset))
     if MANY and (there := _placement_of_view(t)) is not None:
         array = place(array, uneven.even(there, t._m.shape))
+        summands.carry(held, array, lambda part: kernel.call(part, al.offset))
     # A tracer must not be met again outside of its trace.
     if st.views_keep_values and not isinstance(array, jax.core.Tracer):
         al.array, al.stamp = array, stamp

@@ -93,10 +93,12 @@ class _Search:
             if name not in _EACH:
                 raise Unknown
             if all(state is _ANY or not v.aval.shape for v, state in zip(a.invars, before)):
-                return [_ANY] if not any(state for state in before if state is not _ANY) else [_unknown()]
-            shaped = [i for i, state in enumerate(before) if state is not _ANY and a.invars[i].aval.shape]
-            before = [dict(before[shaped[0]]) if state is _ANY and not _reduces(before[shaped[0]]) else
-                      ({} if state is _ANY else state) for state in before]
+                if any(state for state in before if state is not _ANY):
+                    raise Unknown
+                return [_ANY]
+            shaped = next(s for v, s in zip(a.invars, before) if s is not _ANY and v.aval.shape)
+            split = {axis: what for axis, what in shaped.items() if isinstance(what, int)}
+            before = [split if state is _ANY else state for state in before]
         averages = name in _DIVIDE and counts[1] != 1
         out: State = {}
         for axis in sorted({axis for state in before for axis in state}):
@@ -127,10 +129,6 @@ class _Search:
                 raise Unknown
             a, b = a.jaxpr, b.jaxpr
         return self.jaxpr(a, b, [], before)
-
-
-def _unknown() -> Any:
-    raise Unknown
 
 
 _CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
@@ -250,10 +248,6 @@ def _moved(eqn: Any, name: str, p: Mapping[str, Any], dim: int) -> Any:
             if size == before[dim] and math.prod(before[:dim]) == math.prod(after[:d]):
                 return d
     raise Unknown
-
-
-def _reduces(state: State) -> bool:
-    return any(isinstance(what, str) for what in state.values())
 
 
 def traced(plan: Any, avals: Sequence[jax.ShapeDtypeStruct]) -> Any:

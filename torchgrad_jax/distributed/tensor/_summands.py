@@ -210,19 +210,33 @@ def _tries(args: Sequence[Any], states: Sequence[State], mesh: Any) -> Iterator[
     what they are reduced to, as in a product.
     """
     plain: Try = [_own] * len(args), list(states)
-    whole = [i for i, s in enumerate(states) if hasattr(args[i], "shape") and not s]
-    reduced = [i for i, s in enumerate(states) if any(isinstance(w, str) for w in s.values())]
+    arrays = [i for i, x in enumerate(args) if hasattr(x, "shape")]
+    whole = [i for i in arrays if not states[i]]
+    reduced = [i for i, s in enumerate(states) if _reduces(s)]
     sums: State = {a: "sum" for s in states for a, w in s.items() if w == "sum" or not reduced}
-    n = math.prod(mesh.shape[a] for a in sums)
     yield plain
-    for changes in [{}, *_cuts(args, states, whole, mesh)]:
+    for changes in [{}, *_cuts(args, states, whole, mesh), *_gathered(args, states, mesh)]:
         if changes:
             yield _changed(plain, changes)
-        rest = [i for i in whole if i not in changes]
-        if rest and sums:
-            yield _changed(plain, changes | {i: (partial(_equal, n=n), sums) for i in rest})
+        equal = {i: _equal_parts(states[i], sums, mesh) for i in arrays if i not in changes and i not in reduced}
+        if equal and sums:
+            yield _changed(plain, changes | equal)
     if len(reduced) > 1:
-        yield _changed(plain, {i: (_whole, {a: w for a, w in states[i].items() if w.__class__ is int}) for i in reduced[1:]})
+        yield _changed(plain, {i: (_whole, _split_only(states[i])) for i in reduced[1:]})
+
+
+def _reduces(state: State) -> bool:
+    return any(isinstance(what, str) for what in state.values())
+
+
+def _split_only(state: State) -> State:
+    return {axis: what for axis, what in state.items() if isinstance(what, int)}
+
+
+def _equal_parts(state: State, sums: State, mesh: Any) -> tuple[Any, State]:
+    """A process's equal share of what all have along the axes of some sums."""
+    more = {axis: what for axis, what in sums.items() if axis not in state}
+    return partial(_equal, n=math.prod(mesh.shape[axis] for axis in more)), {**state, **more}
 
 
 def _changed(plain: Try, changes: Mapping[int, Any]) -> Try:
@@ -234,7 +248,7 @@ def _changed(plain: Try, changes: Mapping[int, Any]) -> Try:
 
 def _cuts(args: Sequence[Any], states: Sequence[State], whole: Sequence[int], mesh: Any) -> Iterator[dict[int, Any]]:
     """How arguments that all processes have may be cut along dimensions as long as one that is split."""
-    like = next((i for i, s in enumerate(states) if s and all(isinstance(w, int) for w in s.values())), None)
+    like = next((i for i, s in enumerate(states) if s and not _reduces(s)), None)
     if like is None:
         return
     of, shape = states[like], args[like].shape
@@ -246,6 +260,15 @@ def _cuts(args: Sequence[Any], states: Sequence[State], whole: Sequence[int], me
             if all(args[i].shape[d] == shape[w] for d, w in zip(dims, of.values(), strict=True)):
                 state = dict(zip(of, dims, strict=True))
                 yield {i: (partial(_cut, there=_sharding(mesh, state, args[i].ndim)), state)}
+
+
+def _gathered(args: Sequence[Any], states: Sequence[State], mesh: Any) -> Iterator[dict[int, Any]]:
+    """How an argument may be put together along an axis that splits others, too."""
+    for i, state in reversed([*enumerate(states)]):
+        for axis in state:
+            if not _reduces(state) and any(axis in s for j, s in enumerate(states) if j != i):
+                rest = {a: w for a, w in state.items() if a != axis}
+                yield {i: (partial(_moved, there=_sharding(mesh, rest, args[i].ndim)), rest)}
 
 
 def _sharding(mesh: Any, state: State, ndim: int, first: Sequence[str] = ()) -> NamedSharding:
@@ -270,6 +293,15 @@ def _whole(x: Any, found: Summands | None) -> Any:
 def _cut(x: Any, found: Summands | None, there: Any) -> Any:
     (index,) = there.addressable_devices_indices_map(x.shape).values()
     return _whole(x, None)[index]
+
+
+def _moved(x: Any, found: Summands | None, there: Any) -> Any:
+    return own_of(_mover(there)(x))
+
+
+@functools.cache
+def _mover(there: NamedSharding) -> Any:
+    return jax.jit(lambda x: x, out_shardings=there)
 
 
 def _equal(x: Any, found: Summands | None, n: int) -> Any:

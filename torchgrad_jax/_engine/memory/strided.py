@@ -535,7 +535,7 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
     with WRITE_LOCK:
         al, st, mode, run = t._al, t._st, MODES.bits, MODES.run
         if MANY:
-            placement_of(st)
+            placement.check_mesh(placement_of(st), array)
         if mode & UNDER_JAX:
             before_write(t, array)
         whole, follows_jax = is_direct(t), not mode & GRAD and (run.jax_derives or mode & CUT)

@@ -89,8 +89,13 @@ def own_of(array: Any) -> Any:
 
 def run(kernel: Any, plan: Any, args: Sequence[Any]) -> Any:
     """Run a kernel, on the parts of this process if the result is a reduction of theirs."""
-    mesh = next((m for x in args if (m := _mesh(x)) is not None), None)
-    if mesh is None or not isinstance(plan, Plan) or isinstance(plan, ViewPlan) or not plan.single:
+    meshes = [m for x in args if (m := _mesh(x)) is not None]
+    if not meshes:
+        return kernel(*args)
+    mesh = meshes[0]
+    if any(other != mesh for other in meshes):
+        raise ValueError("arguments on different meshes")  # of which the caller knows the name
+    if not isinstance(plan, Plan) or isinstance(plan, ViewPlan) or not plan.single:
         return kernel(*args)
     notes = [summands.summands_of(x) for x in args]
     states = tuple(_state(x, mesh, n) for x, n in zip(args, notes, strict=True))

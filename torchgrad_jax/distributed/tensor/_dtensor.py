@@ -212,13 +212,17 @@ def spread(t: Tensor, mesh: DeviceMesh, wanted: Any, if_it_fits: bool = False) -
         wanted = fitting(mesh, wanted, tuple(t.shape), spec)
     if not MODES.run.at_once and (held is None or FREE in held.spec):
         return said(t.to(_sharding_for(t, mesh, wanted)), mesh)
-    out = t.to(sharding_of(mesh, wanted, tuple(t.shape), spec))
-    held_as = reductions_of(t, mesh)
-    if held_as == tuple(p if isinstance(p, Partial) else None for p in asked):
-        return said(t.view_as(t) if t.requires_grad else t.detach(), mesh) if out is t else said(out, mesh)
-    if out is t:  # whether there are summands is said of an array
-        out = t.clone()
-    return say_summands(said(without_note(out), mesh), mesh, asked)
+    there = sharding_of(mesh, wanted, tuple(t.shape), spec)
+    reductions = reductions_of(t, mesh) if held is not None and held.mesh == mesh.jax_mesh else (None,) * mesh.ndim
+    same = reductions == tuple(p if isinstance(p, Partial) else None for p in asked)
+    if same and held is not None and placement.lies_at(kept_of(t)[0], there):
+        return said(t.view_as(t) if t.requires_grad else t.detach(), mesh)
+    out = t.to(there)
+    if not same or any(reductions):  # which summands there are is said of an array
+        out = without_note(t.clone() if out is t else out)
+    elif out is t:
+        out = t.view_as(t) if t.requires_grad else t.detach()
+    return say_summands(said(out, mesh), mesh, asked)
 
 
 def _sharding_for(t: Tensor, mesh: DeviceMesh, wanted: Any) -> NamedSharding:

@@ -25,8 +25,8 @@ from ..._core.arrays import summands
 from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.placement import names_of
 from ..._core.arrays.summands import Summands
-from ..._engine.memory.strided import read
-from ..._engine.memory.tensor import Tensor
+from ..._engine.memory.strided import is_direct, read
+from ..._engine.memory.tensor import Tensor, kept_array
 from ..._engine.run.trace import Plan, ViewPlan, aval
 from ..device_mesh import DeviceMesh
 from ._reductions import State, Unknown, found_in, traced
@@ -35,7 +35,8 @@ from .placement_types import Partial, Placement
 
 def note_of(t: Tensor) -> Summands | None:
     """What is known of the summands of a tensor; None for one that is no reduction."""
-    return summands.summands_of(read(t))
+    found = summands.summands_of(kept_array(t._st))  # nothing is gathered for the question
+    return found if found is None or is_direct(t) else summands.summands_of(read(t))
 
 
 def say_summands(t: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], own: Any = None) -> Tensor:
@@ -282,6 +283,8 @@ def _sharding(mesh: Any, state: State, ndim: int, first: Sequence[str] = ()) -> 
     for axis, what in state.items():
         if isinstance(what, int):
             entries[what].append(axis)
+    while entries and not entries[-1]:
+        entries.pop()
     return NamedSharding(mesh, PartitionSpec(*first, *[tuple(e) if e else None for e in entries]))
 
 

@@ -58,8 +58,8 @@ class _DTensorMeta(type(Tensor)):
 class DTensor(Tensor, metaclass=_DTensorMeta):
     """A tensor over the devices of a mesh; made by `distribute_tensor`, `from_local` and what computes with them.
 
-    Differs from torch: plain tensors may be mixed in, they count as replicated; sums are reduced where they are
-    computed, so that only what the program says to be `Partial` is, and views of it.
+    Differs from torch: plain tensors may be mixed in, they count as replicated; in a process with all devices of the
+    mesh no result is `Partial`.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -95,8 +95,7 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
         mesh = current_mesh(device_mesh)
         wanted = _of_local(mesh, placements, local_tensor.ndim)
         if not is_own(mesh):
-            out = _from_processes(local_tensor, mesh, wanted, shape, run_check, grad_placements)
-            return out
+            return _from_processes(local_tensor, mesh, wanted, shape, run_check, grad_placements)
         if shape is not None and tuple(shape) != tuple(local_tensor.shape):
             raise ValueError(
                 f"DTensor.from_local(): this process has all devices of {mesh}, so that its part of shape "
@@ -327,8 +326,8 @@ def redistribute(
 def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     """What this process has of the tensor; in a process with all devices, the tensor itself as an ordinary one.
 
-    Of a tensor with summands the first process along the mesh has all, and the others what changes nothing: zeros, for
-    a sum.
+    Of a tensor that is `Partial` that is its own summand. Where a module's `output_layouts` say so of what all have,
+    the first process has all, and the others what changes nothing: zeros, for a sum.
 
     Args:
         grad_placements: what the gradients of all processes are of the tensor's gradient: its parts or the summands of

@@ -1,10 +1,10 @@
 """Which results are reductions of what the processes compute of their own parts, decided by the steps of an operator.
 
-`x.sum(0)` of rows that are split over the axis "dp" is `reduce_sum` over the dimension that "dp" splits, so each process
-computes a summand: the same operator of its own rows. The operator is traced twice, for the whole tensors and for the
-parts, and both traces are followed step by step. A step that is not known here, or a number that is another one for
-the parts, ends the search, and the result is the whole one, as XLA computes it. The count that a mean divides by is
-the one exception: parts of equal size have means of their own, whose average is the whole one.
+`x.sum(0)` of rows that are split over the axis "dp" is `reduce_sum` over the dimension that "dp" splits, so each
+process computes a summand: the same operator of its own rows. The operator is traced twice, for the whole tensors and
+for the parts, and both traces are followed step by step. A step that is not known here, or a number that is another
+one for the parts, ends the search, and the result is the whole one, as XLA computes it. The count that a mean divides
+by is the one exception: parts of equal size have means of their own, whose average is the whole one.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class _Search:
     def equation(self, a: Any, b: Any, before: list[State]) -> list[State]:
         name = a.primitive.name
         if name in _CALLS:
-            return self.inside(*[eqn.params[_CALLS[name]] for eqn in (a, b)], before)
+            return self.inside(a.params[_CALLS[name]], b.params[_CALLS[name]], before)
         if len(a.outvars) != 1:
             raise Unknown
         counts = [self.count(v, w) for v, w in zip(a.invars, b.invars, strict=True)]
@@ -134,12 +134,14 @@ class _Search:
 _CALLS = {"jit": "jaxpr", "closed_call": "call_jaxpr", "custom_jvp_call": "call_jaxpr"}
 """Steps that have steps of their own, and the parameter that holds them."""
 _DIVIDE = ("div", "divide")
-_EACH = frozenset(
-    "abs acos acosh add add_any and asin asinh atan atan2 atanh cbrt ceil clamp complex conj convert_element_type copy "
-    "copy_p cos cosh digamma div eq erf erf_inv erfc exp exp2 expm1 floor ge gt imag integer_pow is_finite le lgamma "
-    "divide log log1p logistic lt max min mul ne neg not or pow real rem round rsqrt select_n sign sin sinh sqrt square "
-    "stop_gradient sub tan tanh xor".split()
-)
+_EACH = frozenset({
+    "abs", "acos", "acosh", "add", "add_any", "and", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "ceil",
+    "clamp", "complex", "conj", "convert_element_type", "copy", "copy_p", "cos", "cosh", "digamma", "div",
+    "divide", "eq", "erf", "erf_inv", "erfc", "exp", "exp2", "expm1", "floor", "ge", "gt", "imag", "integer_pow",
+    "is_finite", "le", "lgamma", "log", "log1p", "logistic", "lt", "max", "min", "mul", "ne", "neg", "not", "or",
+    "pow", "real", "rem", "round", "rsqrt", "select_n", "sign", "sin", "sinh", "sqrt", "square", "stop_gradient",
+    "sub", "tan", "tanh", "xor",
+})  # fmt: skip
 """Steps that compute each element of their result of the elements in its place."""
 _REDUCE = {
     "reduce_sum": "sum",
@@ -150,7 +152,7 @@ _REDUCE = {
     "reduce_and": "product",
 }
 """Reductions, and what they make of parts; that of truth values is a sum or a product in torch, too."""
-_MOVES = frozenset("broadcast_in_dim reshape transpose squeeze slice rev dynamic_slice gather".split())
+_MOVES = ("broadcast_in_dim", "reshape", "transpose", "squeeze", "slice", "rev", "dynamic_slice", "gather")
 """Steps that move elements of their first argument, and give a reduction where that is one."""
 _LINEAR = ("sum", "avg")
 
@@ -194,6 +196,7 @@ def _product(eqn: Any, numbers: Any, x: Any, y: Any) -> Any:
         if any((x, y) == pair for pair in zip(xb, yb)):
             return xb.index(x)
         raise Unknown
+    at: Any
     at, contracted, batch = (x, xc, xb) if y is None else (y, yc, yb)
     if at in contracted or at in batch:
         raise Unknown

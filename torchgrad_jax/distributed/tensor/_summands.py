@@ -48,7 +48,8 @@ def say_summands(t: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], o
         placements: its placements.
         own: this process's summand; if None, the first process has the whole, and the others what changes nothing.
     """
-    found = {a: p.reduce_op for axes, p in zip(mesh.axes, placements, strict=True) if isinstance(p, Partial) for a in axes}
+    rows = zip(mesh.axes, placements, strict=True)
+    found = {a: p.reduce_op for axes, p in rows if isinstance(p, Partial) for a in axes}
     if found:
         array = read(t)
         if own is None:
@@ -224,8 +225,9 @@ def _tries(args: Sequence[Any], states: Sequence[State], mesh: Any) -> Iterator[
     for changes in [{}, *_cuts(args, states, whole, mesh), *_gathered(args, states, mesh)]:
         if changes:
             yield _changed(plain, changes)
-        equal = {i: _equal_parts(states[i], sums, mesh) for i in arrays if i not in changes and i not in reduced}
-        if equal and sums:
+        rest = [i for i in arrays if i not in changes and i not in reduced and not sums.keys() <= states[i].keys()]
+        equal = {i: _equal_parts(states[i], sums, mesh) for i in rest if jnp.issubdtype(args[i].dtype, jnp.inexact)}
+        if equal:
             yield _changed(plain, changes | equal)
     if len(reduced) > 1:
         yield _changed(plain, {i: (_whole, _split_only(states[i])) for i in reduced[1:]})

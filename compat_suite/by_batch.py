@@ -14,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from torchgrad_jax.testing._tolerances import default, difference
+
 from .case import T, numbers, seed_of, tensors
 from .compare import inner_dtypes
 from .execute import Builder, direction, flat, invoke
 from .jobs import Job, tracked
 from .libs import Lib, dtype_name, ours
-from .tolerances import default, difference
 
 BATCH = 3
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from torchgrad_jax.testing._tolerances import Tolerance, default, difference
+
 from .case import VIEWS, Attr, D, T, numbers, seed_of, tensors
 from .execute import Result, Seen
 from .jobs import Job
-from .tolerances import Tolerance, default, difference
 
 UNIMPLEMENTED = re.compile("is not implemented|has not been implemented")
 NO_COMPLEX = "does not support automatic differentiation for outputs with complex dtype"

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from torchgrad_jax.testing._described import facts_of
+
 from .case import VIEWS, Attr, Case, D, T, dtype_of, numbers, seed_of, uniform
 from .jobs import Job, tracked
 from .libs import Lib, dtype_name
@@ -282,24 +284,17 @@ def see(lib: Lib, case: Case, v: Any) -> Seen:
         if isinstance(v, bool | int | float | complex):
             return Seen(type(v).__name__, value=np.asarray(v))
         return Seen(type(v).__name__, text=text)
-    fn = v.grad_fn
-    return Seen(
-        "Tensor",
-        dtype_name(v),
-        tuple(v.shape),
-        tuple(v.stride()) if case.strides else (),
-        bool(v.requires_grad),
-        None if fn is None else fn.name(),
-        bool(v._is_view()),
-        lib.array(v) if case.values else None,
+    seen = facts_of(
+        v, ("dtype", "shape", "requires_grad", "grad_fn", "is_view", *(("stride",) if case.strides else ()))
     )
+    return Seen("Tensor", **seen, value=lib.array(v) if case.values else None)
 
 
 def _gradient(lib: Lib, g: Any) -> Seen:
     """A gradient or tangent; how its formula lays it out is not looked at."""
     if g is None:
         return Seen("None")
-    return Seen("Tensor", dtype_name(g), tuple(g.shape), value=lib.array(g))
+    return Seen("Tensor", **facts_of(g, ("dtype", "shape")), value=lib.array(g))
 
 
 def _saved(lib: Lib, outs: Iterator[Any]) -> tuple[str, ...]:

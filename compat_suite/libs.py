@@ -11,6 +11,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from torchgrad_jax.testing._described import dtype_name as dtype_name
+
 
 @dataclass(frozen=True)
 class Lib:
@@ -66,12 +68,6 @@ class Lib:
         """A number that two tensors share if and only if they share storage."""
         storage = tensor.untyped_storage()
         return storage._cdata if self.name == "torch" else storage.data_ptr()
-
-
-def dtype_name(tensor_or_dtype: Any) -> str:
-    """``float32`` for a dtype object, or for a tensor's dtype, of any library."""
-    dtype = getattr(tensor_or_dtype, "dtype", tensor_or_dtype)
-    return str(dtype).rpartition(".")[2]
 
 
 _JUDGED = ["torchgrad_jax"]

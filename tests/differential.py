@@ -18,11 +18,18 @@ import os
 import re
 import textwrap
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+
 import torchgrad_jax
+from torchgrad_jax.testing import _tolerances as tolerances
+from torchgrad_jax.testing._described import INCIDENTAL, RECORDED_GRADIENT, array_of, differences, dtype_name, facts_of
+from torchgrad_jax.testing._paths import map_with_path
+from torchgrad_jax.testing._tolerances import NUMBER, TOLERANCES, default
 
 Program = Callable[[Any], Any]
 _RECORD = os.environ.get("TORCHGRAD_RECORD") == "1"
@@ -102,9 +109,20 @@ def _values(x: Any) -> Any:
     return {"complex": [x.real, x.imag]} if isinstance(x, complex) else x
 
 
+_NAMES = {
+    "requires_grad": "requires_grad", "grad_fn": "grad_fn", "is_leaf": "leaf", "stride": "strides",
+    "is_contiguous": "contiguous", "storage_offset": "offset", "version": "version", "is_view": "view",
+    "output_nr": "output_nr", "is_inference": "inference",
+}  # fmt: skip
+"""What recorded answers call the facts of a tensor."""
+
+
 def everything(t: Any) -> dict[str, Any]:
     """All that a user can ask a tensor. What is as it is for every new tensor goes without saying."""
-    facts = {name: _answer(ask, t) for name, ask in _FACTS.items()}
+    unasked = {"version"} if t.is_inference() else set()
+    unasked |= set() if t._is_view() else {"storage_offset"}
+    asked = facts_of(t, [name for name in _NAMES if name not in unasked], failed=describe)
+    facts = {_NAMES[name]: list(v) if isinstance(v, tuple) else v for name, v in asked.items()}
     usual = {
         "leaf": facts["grad_fn"] is None,
         "strides": _row_major(t.shape),
@@ -112,28 +130,6 @@ def everything(t: Any) -> dict[str, Any]:
     }
     said = {k: v for k, v in facts.items() if (v != usual[k] if k in usual else v)}
     return _contents(t) | said | _gradient(t)
-
-
-_FACTS: dict[str, Callable[[Any], Any]] = {
-    "requires_grad": lambda t: t.requires_grad,
-    "grad_fn": lambda t: t.grad_fn and t.grad_fn.name(),
-    "leaf": lambda t: t.is_leaf,
-    "strides": lambda t: list(t.stride()),
-    "contiguous": lambda t: t.is_contiguous(),
-    "offset": lambda t: t.storage_offset() if t._is_view() else 0,
-    "version": lambda t: 0 if t.is_inference() else t._version,
-    "view": lambda t: t._is_view(),
-    "output_nr": lambda t: t.output_nr,
-    "inference": lambda t: t.is_inference(),
-}
-
-
-def _answer(ask: Callable[[Any], Any], t: Any) -> Any:
-    """What a tensor answers; the error of one that may no longer be asked."""
-    try:
-        return ask(t)
-    except RuntimeError as error:
-        return describe(error)
 
 
 def laid_out(t: Any) -> dict[str, Any]:
@@ -193,44 +189,59 @@ def outcome(program: Program, module: Any) -> Any:
 
 # --- comparing ------------------------------------------------------------------------------------
 
-TOLERANCE = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-6, "complex64": 2e-6}
-_EXACT, _ELSEWHERE = 1e-12, 1e-6
-"""Tolerances of all other dtypes, and of numbers outside of tensors."""
-_RECORDED = re.compile("Backwards?[0-9]*Backward")
-"""In the name of a node that `create_graph=True` recorded: its name, edges and layout are not promised."""
-_OF_RECORDED = ("tensor", "values", "requires_grad", "leaf", "grad")
+_UNPROMISED = {_NAMES[name] for name in INCIDENTAL & {*_NAMES}} | {"node", "next"}
 
 
-def _tolerance(described: dict[str, Any]) -> float | None:
-    """How far the numbers of a described tensor may be off; None for other things."""
-    kind = described.get("tensor", described.get("dtype"))
-    return TOLERANCE.get(kind.partition("[")[0], _EXACT) if isinstance(kind, str) else None
+def _unpromised(described: dict[str, Any]) -> Collection[str]:
+    """Of a gradient that `create_graph=True` recorded: name, edges and layout."""
+    return _UNPROMISED if RECORDED_GRADIENT.search(str([described.get(k) for k in ("grad_fn", "node")])) else ()
 
 
-def difference(want: Any, got: Any, path: str = "", tolerance: float = 0.0) -> str | None:
+def _with_arrays(described: Any) -> Any:
+    """The same with an array in place of the numbers of each tensor."""
+    if isinstance(described, list):
+        return [_with_arrays(v) for v in described]
+    if not isinstance(described, dict):
+        return described
+    if [*described] == ["complex"]:
+        return complex(*described["complex"])
+    found = {k: _with_arrays(v) for k, v in described.items()}
+    dtype = str(found.get("tensor")).partition("[")[0]
+    return found | {"values": np.array(found["values"], jnp.dtype(dtype))} if dtype in TOLERANCES else found
+
+
+def _near(got: Any, want: Any, path: str) -> str | None:
+    allowed = default(want.dtype.name) if isinstance(want, np.ndarray) else NUMBER
+    return tolerances.difference(got, want, allowed, around=1.0)
+
+
+def difference(want: Any, got: Any, path: str = "") -> str | None:
     """Where two descriptions first differ, or None."""
-    if isinstance(want, dict) and isinstance(got, dict):
-        if _RECORDED.search(str([got.get(k) for k in ("grad_fn", "node")])):
-            want, got = ({k: v for k, v in d.items() if k in _OF_RECORDED} for d in (want, got))
-        if set(want) != set(got):
-            return f"{path}: expected {want}, got {got}"
-        tolerance = _tolerance(want) or tolerance
-        found = (difference(want[k], got[k], f"{path}.{k}", tolerance) for k in want)
-        return next((f for f in found if f), None)
-    if isinstance(want, list) and isinstance(got, list):
-        if len(want) != len(got):
-            return f"{path}: expected {want}, got {got}"
-        pairs = enumerate(zip(want, got))
-        found = (difference(a, b, f"{path}[{i}]", tolerance) for i, (a, b) in pairs)
-        return next((f for f in found if f), None)
-    if isinstance(want, float) and isinstance(got, float):
-        if want == got or (math.isnan(want) and math.isnan(got)):
-            return None
-        if math.isclose(want, got, rel_tol=tolerance or _ELSEWHERE, abs_tol=tolerance):
-            return None
-    elif type(want) is type(got) and want == got:
-        return None
-    return f"{path}: expected {want!r}, got {got!r}"
+    pairs = differences(_with_arrays(got), _with_arrays(want), _near, _unpromised, path)
+    return next((f"{where}: {text}" for where, text in pairs), None)
+
+
+def agree(got: Any, want: Any, factor: float = 1.0) -> None:
+    """Fail unless the numbers of tensors and arrays are the same but for rounding, and all else is equal.
+
+    Neither layout nor graph is compared, nor whether a tensor or an array has the numbers. Expected numbers in a list
+    or in an array of NumPy have no dtype of their own. A `factor` says how many times further apart numbers may be
+    than the table says; whoever gives one says why.
+    """
+    if hasattr(got, "dtype") and isinstance(want, list | int | float | complex | np.ndarray):
+        want = np.asarray(want, jnp.dtype(dtype_name(got)))
+
+    def near(a: Any, b: Any, path: str) -> str | None:
+        return tolerances.difference(a, b, default(np.asarray(b).dtype.name).scaled(factor), around=1.0)
+
+    got, want = (map_with_path(lambda _, x: _numbers_of(x), x, "") for x in (got, want))
+    assert not (found := [*differences(got, want, near)]), "; ".join(": ".join(f).lstrip(": ") for f in found)
+
+
+def _numbers_of(x: Any) -> Any:
+    if isinstance(x, type) or not (hasattr(x, "dtype") and hasattr(x, "shape")):
+        return x
+    return array_of(x) if hasattr(x, "detach") else np.asarray(x)
 
 
 def label(program: Program, path: str) -> str:
@@ -268,14 +279,15 @@ def live_torch() -> Any:
 # --- torch's answers ------------------------------------------------------------------------------
 
 
-def _rounded(value: Any, tolerance: float = _ELSEWHERE) -> Any:
+def _rounded(value: Any, tolerance: float = NUMBER.rtol) -> Any:
     """A description with two digits more of each number than are compared."""
     if isinstance(value, float):
         return float(f"{value:.{2 - math.floor(math.log10(tolerance))}g}")
     if isinstance(value, list):
         return [_rounded(v, tolerance) for v in value]
     if isinstance(value, dict):
-        tolerance = _tolerance(value) or tolerance
+        if "tensor" in value:
+            tolerance = default(value["tensor"].partition("[")[0]).rtol or tolerance
         return {k: _rounded(v, tolerance) for k, v in value.items()}
     return value
 

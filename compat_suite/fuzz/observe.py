@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numpy as np
 
-from ..libs import Lib, dtype_name
-from ..tolerances import difference
+from torchgrad_jax.testing import _described as described
+from torchgrad_jax.testing._tolerances import difference
+
+from ..libs import Lib
 from .precision import Precision
 
-DERIVED = re.compile("Backwards?[0-9]*Backward|CopySlicesBackward")
-"""In the name of a node that stands for a recorded gradient here."""
-INCIDENTAL = frozenset(
-    ("stride", "storage_offset", "is_view", "base", "shares", "version", "output_nr", "grad_fn", "graph", "is_conj")
-)
+INCIDENTAL = described.INCIDENTAL | {"base", "shares", "graph"}
 """What is not promised of a gradient on its way through a pass, nor of what is made of one."""
 MAX_NODES = 60
 """How many nodes of a graph are written down."""
-ORDER = (
-    "type", "dtype", "shape", "stride", "storage_offset", "requires_grad", "is_leaf", "grad_fn",
-    "output_nr", "is_view", "base", "shares", "version", "is_inference", "is_conj", "retains_grad",
-    "value", "grad", "graph",
+_FACTS = (
+    "storage_offset", "requires_grad", "is_leaf", "grad_fn", "output_nr", "is_view", "version", "is_inference",
+    "is_conj", "retains_grad",
 )  # fmt: skip
-"""Attributes in the order in which a difference is looked for."""
+
+
+def _raised(error: Exception) -> str:
+    """An exception as its type; an assert of torch's is nothing to compare with."""
+    if "INTERNAL ASSERT FAILED" in str(error):
+        raise error
+    return f"raises {type(error).__name__}"
 
 
 def attempt(read: Callable[[], Any]) -> Any:
-    """A value, or the type of the exception that reading it raised; an assert of torch's is nothing to compare with."""
+    """A value, or the type of the exception that reading it raised."""
     try:
         return read()
     except Exception as error:
-        if "INTERNAL ASSERT FAILED" in str(error):
-            raise
-        return f"raises {type(error).__name__}"
-
-
-def node_name(node: Any) -> str | None:
-    """The name of a graph node."""
-    return None if node is None else node.name()
+        return _raised(error)
 
 
 def graph(node: Any) -> str:
@@ -72,14 +67,8 @@ def _strides(t: Any) -> tuple[int, ...]:
 
 def _plain(lib: Lib, t: Any, leaf: bool) -> dict[str, Any]:
     """What a gradient shows; that of a leaf is laid out like the leaf."""
-    return {
-        "dtype": dtype_name(t),
-        "shape": tuple(t.shape),
-        "stride": _strides(t) if leaf else (),
-        "requires_grad": bool(t.requires_grad),
-        "is_leaf": bool(t.is_leaf),
-        "value": lib.array(t),
-    }
+    seen = described.facts_of(t, ("dtype", "shape", "requires_grad", "is_leaf"))
+    return seen | {"stride": _strides(t) if leaf else (), "value": lib.array(t)}
 
 
 def tensor(lib: Lib, t: Any, names: dict[int, str], storages: dict[int, str], deep: bool) -> dict[str, Any]:
@@ -87,22 +76,11 @@ def tensor(lib: Lib, t: Any, names: dict[int, str], storages: dict[int, str], de
     first = storages.setdefault(lib.storage_key(t), names[id(t)])
     base = attempt(lambda: t._base)
     seen = {
-        "type": type(t).__name__,
-        "dtype": dtype_name(t),
-        "shape": tuple(t.shape),
+        **described.facts_of(t, ("type", "dtype", "shape")),
         "stride": tuple(t.stride()) if t._is_view() and t.numel() else _strides(t),
-        "storage_offset": t.storage_offset(),
-        "grad_fn": attempt(lambda: node_name(t.grad_fn)),
-        "requires_grad": attempt(lambda: bool(t.requires_grad)),
-        "is_leaf": attempt(lambda: bool(t.is_leaf)),
-        "output_nr": attempt(lambda: t.output_nr),
-        "is_view": bool(t._is_view()),
+        **described.facts_of(t, _FACTS, _raised),
         "base": base if isinstance(base, str) or base is None else names.get(id(base), "unnamed"),
         "shares": None if first == names[id(t)] else first,
-        "version": attempt(lambda: t._version),
-        "is_inference": bool(t.is_inference()),
-        "is_conj": bool(t.is_conj()),
-        "retains_grad": attempt(lambda: bool(t.retains_grad)),
         "value": lib.array(t),
     }
     if deep:
@@ -145,27 +123,12 @@ def differences(got: Any, want: Any, precision: Precision, path: str = "") -> li
 
     `precision` says which tensors inherit the rounding of coarser numbers than their own.
     """
-    out: list[tuple[str, str]] = []
-    if isinstance(want, dict) and isinstance(got, dict):
-        rank = {k: i for i, k in enumerate(ORDER)}
-        own = _names_of_its_own(got)
-        for k in sorted({*got, *want} - own, key=lambda k: (rank.get(k, -1), k)):
-            where = f"{path}.{k}" if path else k
-            if k not in got or k not in want:
-                out.append((where, "only in " + ("torch" if k in want else "torchgrad_jax")))
-            else:
-                out += differences(got[k], want[k], precision, where)
-    elif isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
-        if got.shape != want.shape or got.dtype != want.dtype:
-            out.append((path, f"got {got.dtype}{got.shape}, want {want.dtype}{want.shape}"))
-        elif found := difference(_plain_infinities(got), _plain_infinities(want), precision.tolerance(want, path)):
-            out.append((path, found))
-    elif isinstance(want, list | tuple) and isinstance(got, list | tuple) and len(got) == len(want):
-        for i, (g, w) in enumerate(zip(got, want)):
-            out += differences(g, w, precision, f"{path}[{i}]")
-    elif isinstance(got, np.ndarray) is not isinstance(want, np.ndarray) or got != want:
-        out.append((path, f"got {got!r}, want {want!r}"))
-    return out
+
+    def near(got: Any, want: Any, path: str) -> str | None:
+        allowed = precision.tolerance(np.asarray(want), path)
+        return difference(_plain_infinities(np.asarray(got)), _plain_infinities(np.asarray(want)), allowed)
+
+    return [*described.differences(got, want, near, _unpromised, path)]
 
 
 def _plain_infinities(array: np.ndarray) -> np.ndarray:
@@ -175,8 +138,8 @@ def _plain_infinities(array: np.ndarray) -> np.ndarray:
     return np.where(np.isfinite(array), array, complex(np.nan, np.nan))
 
 
-def _names_of_its_own(got: dict[str, Any]) -> set[str]:
+def _unpromised(got: dict[str, Any]) -> Collection[str]:
     """Attributes that are not promised: a recorded gradient is one node here, and several in torch."""
-    if DERIVED.search(str(got.get("grad_fn"))):
-        return {*INCIDENTAL}
-    return {"graph"} if DERIVED.search(str(got.get("graph"))) else set()
+    if described.RECORDED_GRADIENT.search(str(got.get("grad_fn"))):
+        return INCIDENTAL
+    return {"graph"} if described.RECORDED_GRADIENT.search(str(got.get("graph"))) else ()

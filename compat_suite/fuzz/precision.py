@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..tolerances import Tolerance, default
+from torchgrad_jax.testing._tolerances import Tolerance, default
 
 FORMATS = ("float64", "float32", "float16", "bfloat16")
 """From the finest to the coarsest; a value is judged like the coarsest that it went through."""

@@ -22,7 +22,7 @@ SWARM = 50
 """How many seeds in a row make programs of the same few choices, which share kernels."""
 SHORT = 2
 """Numbers move to the next one of fewer digits."""
-_STEPS = (1e-12, 3e-7, 1e-3, 1e-2)
+_STEPS = (1e-14, 3e-7, 1e-3, 1e-2)
 """By how much numbers are moved, per format: of double precision by much less than is told apart,
 of single precision by the four or five roundings that kernels are apart (`tanh`)."""
 _MADE = re.compile(r"(?:with .*: )?(?:(v\d+(?:, v\d+)*),? = |(v\d+)\.\w+_\()")

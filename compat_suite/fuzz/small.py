@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import itertools
 import json
-import math
 import random
 import subprocess
 import sys
@@ -21,7 +19,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+from torchgrad_jax.testing._described import differences, facts_of
+from torchgrad_jax.testing._tolerances import NUMBER, difference
+
 from ..libs import Lib, live_torch, ours
+from .observe import attempt
 from .programs import is_incidental, made_of_gradients
 
 START = """
@@ -196,12 +198,15 @@ def _suits(template: str, t: Any) -> bool:
     return not (tracked and t.is_leaf) if template in WRITTEN else True
 
 
-def attempt(read: Any) -> Any:
-    """A value, or what reading it raised."""
-    try:
-        return read()
-    except RuntimeError as error:
-        return f"raises {str(error)[:40]}"
+FACTS = (
+    "shape", "stride", "requires_grad", "is_leaf", "version", "grad_fn", "output_nr", "is_inference", "retains_grad",
+)  # fmt: skip
+"""What is looked at, down to the last stride and version."""
+
+
+def raised(error: Exception) -> str:
+    """What is said of an error."""
+    return f"raises {str(error)[:40]}"
 
 
 def numbers(t: Any) -> Any:
@@ -218,19 +223,9 @@ def gradient(g: Any) -> Any:
 
 def look(t: Any) -> Any:
     """What a tensor shows."""
-    return {
-        "shape": list(t.shape),
-        "stride": list(t.stride()),
-        "requires_grad": t.requires_grad,
-        "is_leaf": attempt(lambda: t.is_leaf),
-        "version": attempt(lambda: t._version),
-        "grad_fn": attempt(lambda: t.grad_fn and t.grad_fn.name()),
-        "output_nr": attempt(lambda: t.output_nr),
-        "is_inference": t.is_inference(),
-        "retains_grad": attempt(lambda: t.retains_grad),
-        "value": numbers(t),
-        "grad": gradient(t.grad) if attempt(lambda: t.is_leaf or t.retains_grad) is True else None,
-    }
+    found = facts_of(t, FACTS, raised)
+    kept = found["is_leaf"] is True or found["retains_grad"] is True
+    return found | {"value": numbers(t), "grad": gradient(t.grad) if kept else None}
 
 
 class Player:
@@ -292,20 +287,13 @@ def made(seed: int, kind: str) -> list[tuple[str, Any]]:
     return [(line, player.play(line)) for line in lines(random.Random(seed), kind, player)]
 
 
-def differences(got: Any, want: Any, path: str = "") -> list[str]:
-    """Where two looks differ."""
-    if isinstance(want, dict) and isinstance(got, dict):
-        keys = dict.fromkeys((*want, *got))
-        found = [differences(got.get(k), want.get(k), f"{path}.{k}".lstrip(".")) for k in keys]
-        return list(itertools.chain(*found))
-    if isinstance(want, list) and isinstance(got, list) and len(got) == len(want):
-        pairs = enumerate(zip(got, want))
-        return list(itertools.chain(*[differences(g, w, f"{path}[{i}]") for i, (g, w) in pairs]))
-    if isinstance(want, float) and isinstance(got, float):
-        same = math.isclose(got, want, rel_tol=1e-6, abs_tol=1e-6) or (got != got and want != want)
-    else:
-        same = got == want
-    return [] if same else [f"{path}: got {got!r}, want {want!r}"]
+def _near(got: Any, want: Any, path: str) -> str | None:
+    return difference(got, want, NUMBER)
+
+
+def apart(got: Any, want: Any) -> list[tuple[str, str]]:
+    """Where two looks differ, and how."""
+    return [*differences(got, want, _near)]
 
 
 def compare(program: list[tuple[str, Any]]) -> tuple[int, list[str]] | None:
@@ -314,8 +302,8 @@ def compare(program: list[tuple[str, Any]]) -> tuple[int, list[str]] | None:
     for i, (line, want) in enumerate(program):
         got = json.loads(json.dumps(player.play(line)))
         gradients = made_of_gradients(lines[: i + 1])
-        if found := [d for d in differences(got, want) if not is_incidental(d.partition(":")[0], gradients)]:
-            return i, found
+        if found := [d for d in apart(got, want) if not is_incidental(d[0], gradients)]:
+            return i, [": ".join(d) for d in found]
     return None
 
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from torchgrad_jax.testing._tolerances import Tolerance, default, difference
+
 from ..cases import CASES
 from ..libs import Lib, dtype_name
-from ..tolerances import Tolerance, default, difference
 
 FACTORS: dict[str, float] = {}
 """How much wider than the default a core operator is judged; its case states the cause."""

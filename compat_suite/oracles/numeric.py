@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from torchgrad_jax.testing._tolerances import Tolerance
+
 from ..case import BASE, T, tensors
 from ..compare import inner_dtypes
 from ..execute import Builder, Result, Seen, direction, flat, invoke
 from ..jobs import Job, tracked
 from ..libs import Lib, ours
-from ..tolerances import Tolerance
 
 STEP = 1e-5
 """Central differences: the error is the third derivative times STEP**2, plus 1e-16 / STEP."""

@@ -14,7 +14,7 @@ from compat_suite.ledger import Ledger
 from compat_suite.libs import ours
 from compat_suite.oracles.jax_ref import JaxReference
 from compat_suite.oracles.numeric import Numeric
-from compat_suite.tolerances import DEFAULT, Tolerance, difference
+from torchgrad_jax.testing._tolerances import TOLERANCES, Tolerance, difference
 
 ROW = case("torch.mul", s(t(2, 3), t(3)), jax="jax.numpy.multiply")
 JOBS = {job.check: job for job in jobs_of(ROW)}
@@ -93,9 +93,9 @@ def test_an_exception_is_a_difference() -> None:
     assert not differences(JOBS["value"], raised, Result(error=("RuntimeError", "other words")))
 
 
-@pytest.mark.parametrize("dtype", DEFAULT)
+@pytest.mark.parametrize("dtype", TOLERANCES)
 def test_the_tolerance_has_an_edge(dtype: str) -> None:
-    tol = DEFAULT[dtype]
+    tol = TOLERANCES[dtype]
     want = np.array([8.0])
     inside = want * (1 + tol.rtol * 0.9)
     outside = want * (1 + (tol.rtol + tol.atol) * 1.5)

@@ -112,7 +112,7 @@ def by_small(fault):
         "v2 = torch.index_select(z, 0, torch.tensor([2]))",
     )
     (want, got) = (small.Player(lib) for lib in (right_library(), library(fault)))
-    return [d for line in lines for d in small.differences(got.play(line), want.play(line))]
+    return [d for line in lines for d in small.apart(got.play(line), want.play(line))]
 
 
 def trained(torch, x):

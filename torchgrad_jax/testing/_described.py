@@ -1,12 +1,39 @@
-"""Tensors, arrays and errors as they are compared: alike for both libraries."""
+"""Tensors, arrays and errors as they are compared, alike for both libraries, and what two descriptions differ in."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+
+FACTS: dict[str, Callable[[Any], Any]] = {
+    "type": lambda t: type(t).__name__,
+    "layout": lambda t: str(t.layout).rpartition(".")[2],
+    "dtype": lambda t: dtype_name(t),
+    "shape": lambda t: tuple(t.shape),
+    "stride": lambda t: tuple(t.stride()),
+    "is_contiguous": lambda t: bool(t.is_contiguous()),
+    "storage_offset": lambda t: t.storage_offset(),
+    "requires_grad": lambda t: bool(t.requires_grad),
+    "is_leaf": lambda t: bool(t.is_leaf),
+    "grad_fn": lambda t: None if t.grad_fn is None else t.grad_fn.name(),
+    "output_nr": lambda t: t.output_nr,
+    "is_view": lambda t: bool(t._is_view()),
+    "version": lambda t: t._version,
+    "is_inference": lambda t: bool(t.is_inference()),
+    "is_conj": lambda t: bool(t.is_conj()),
+    "retains_grad": lambda t: bool(t.retains_grad),
+}
+"""What a tensor says of itself."""
+INCIDENTAL = frozenset(
+    ("stride", "is_contiguous", "storage_offset", "is_view", "version", "output_nr", "grad_fn", "is_conj")
+)
+"""Facts that docs/contract.md does not promise of a gradient on its way through a pass, nor of what is made of one."""
+RECORDED_GRADIENT = re.compile("Backwards?[0-9]*Backward|CopySlicesBackward")
+"""In the name of a node that `create_graph=True` recorded: one here, several in torch."""
 
 
 @dataclass(frozen=True)
@@ -39,27 +66,33 @@ def tensor_of(lib: Any, array: Any) -> Any:
     return lib.tensor(array)
 
 
+def facts_of(t: Any, names: Iterable[str], failed: Callable[[Exception], Any] | None = None) -> dict[str, Any]:
+    """What a tensor says of itself; with `failed` that of the error of a fact that cannot be asked."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = FACTS[name](t)
+        except Exception as error:
+            if failed is None:
+                raise
+            found[name] = failed(error)
+    return found
+
+
 def describe(x: Any, lib: Any) -> Any:
     """A leaf of a result as it is compared."""
     if not isinstance(x, lib.Tensor):
         return plain(x)
-    layout = str(x.layout).rpartition(".")[2]
-    facts: dict[str, Any] = {
-        "type": type(x).__name__,
-        "requires_grad": x.requires_grad,
-        "is_leaf": x.is_leaf,
-        "layout": layout,
-    }
-    if not x.is_inference():
-        facts["version"] = x._version
-    if layout == "strided":
-        facts["stride"] = tuple(x.stride())
+    names = ["type", "requires_grad", "is_leaf", "layout"]
+    names += [] if x.is_inference() else ["version"]
+    names += ["stride"] if "strided" in str(x.layout) else []
+    facts = facts_of(x, names)
     return Array(None if x.is_meta else array_of(x), dtype_name(x), tuple(x.shape), facts)
 
 
-def dtype_name(t: Any) -> str:
-    """The name of a tensor's dtype without that of its library."""
-    return str(t.dtype).rpartition(".")[2]
+def dtype_name(x: Any) -> str:
+    """The name of a dtype, or of a tensor's, without that of its library."""
+    return str(getattr(x, "dtype", x)).rpartition(".")[2]
 
 
 def plain(x: Any) -> Any:
@@ -78,3 +111,44 @@ def first_line(e: BaseException) -> str:
     """Type and first line of an exception, alike in both libraries."""
     text = (str(e).splitlines() or [""])[0]
     return f"{type(e).__name__}: {text.replace('torchgrad_jax.', 'torch.')}"
+
+
+Near = Callable[[Any, Any, str], str | None]
+"""What distinguishes two arrays of one dtype and shape, or two numbers, at a path."""
+
+
+def differences(
+    got: Any, want: Any, near: Near, unpromised: Callable[[Any], Collection[str]] = lambda got: (), path: str = ""
+) -> Iterator[tuple[str, str]]:
+    """Where two descriptions differ, by path, and how.
+
+    Args:
+        got: containers of arrays, numbers, texts and whatever has an `==`.
+        want: the expected ones.
+        near: judges arrays, and numbers that are not whole.
+        unpromised: the keys of a dict of `got` that are not compared.
+        path: where they are.
+    """
+    if isinstance(want, Mapping) and isinstance(got, Mapping):
+        ignored = unpromised(got)
+        for k in dict.fromkeys((*want, *got)):
+            where = f"{path}.{k}" if path else str(k)
+            if k not in ignored and k in got and k in want:
+                yield from differences(got[k], want[k], near, unpromised, where)
+            elif k not in ignored:
+                yield where, f"got {got.get(k, 'nothing')!r}, want {want.get(k, 'nothing')!r}"
+    elif isinstance(want, list | tuple) and isinstance(got, list | tuple) and len(got) == len(want):
+        for i, (g, w) in enumerate(zip(got, want)):
+            yield from differences(g, w, near, unpromised, f"{path}[{i}]")
+    elif isinstance(want, np.ndarray) and isinstance(got, np.ndarray):
+        if (got.dtype, got.shape) != (want.dtype, want.shape):
+            yield path, f"got {got.dtype}{got.shape}, want {want.dtype}{want.shape}"
+        elif found := near(got, want, path):
+            yield path, found
+    elif type(got) is not type(want):
+        yield path, f"got {got!r}, want {want!r}"
+    elif isinstance(want, float | complex):
+        if found := near(got, want, path):
+            yield path, found
+    elif got != want:
+        yield path, f"got {got!r}, want {want!r}"

@@ -1,28 +1,51 @@
-"""How far apart two numbers may be: each element for itself, and only as far as rounding explains.
+"""How far apart two numbers may be: the one table, and what it says of two arrays.
 
-An element may differ by some roundings of its own size. Where it is a small difference of large
-terms, as in a long sum, the terms round too. How large they are is not guessed from the rest of the
-tensor: the reference is run again on inputs that are moved by a rounding, and each element may
-differ by as much as that moves it.
+An element may differ by some roundings of its own size. Where it is a small difference of large terms, as in a long
+sum, the terms round too. `assert_matches_torch` does not guess how large they are: the reference is run again on inputs
+that are moved by a rounding, and each element may differ by as much as that moves it. Checks that see results alone
+(the tests, the suite, the fuzzer) allow a share of 1, or of the largest element, instead.
 """
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-RELATIVE = {
-    "float16": 4e-3,
-    "bfloat16": 3e-2,
-    "float32": 1e-5,
-    "float64": 1e-10,
-    "complex64": 1e-5,
-    "complex128": 1e-10,
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How far an element may be off: by a share of its own size or, where that is more, of what was added up to it.
+
+    Attributes:
+        rtol: the share of the expected element.
+        atol: the share of the terms, which whoever compares knows, measures or takes for 1.
+    """
+
+    rtol: float
+    atol: float
+
+    def scaled(self, factor: float) -> Tolerance:
+        """Both shares times a factor; whoever calls this says why."""
+        return Tolerance(self.rtol * factor, self.atol * factor)
+
+
+EXACT = Tolerance(0.0, 0.0)
+TOLERANCES = {
+    "float16": Tolerance(2e-3, 1e-3),
+    "bfloat16": Tolerance(2e-2, 8e-3),
+    "float32": Tolerance(2e-6, 1e-6),
+    "float64": Tolerance(1e-12, 1e-12),
+    "complex64": Tolerance(2e-6, 1e-6),
+    "complex128": Tolerance(1e-12, 1e-12),
 }
+"""Some roundings of each dtype: kernels of XLA and torch sum in different orders and take different polynomials."""
+NUMBER = Tolerance(1e-6, 0.0)
+"""That of a number of Python of which nobody knows what it came from: mostly from float32."""
 _STEPS = (2.0, 2.0, 3.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 12.0, 64.0, 64.0)
 """Sizes of the moves, in roundings. Small ones see what rounding does, large ones the slope under it."""
 _MORE = (2.0,) * 12 + (3.0,) * 12 + (5.0,) * 12
@@ -45,14 +68,19 @@ def inexact(x: Any) -> bool:
     return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact)
 
 
+def default(name: str) -> Tolerance:
+    """The tolerance of a dtype; integers and booleans are exact."""
+    return TOLERANCES.get(name, EXACT)
+
+
 def relative(name: str) -> float:
     """The relative tolerance of a dtype; 0 for those that are exact."""
-    return RELATIVE.get(name, 0.0)
+    return default(name).rtol
 
 
 def rounding(name: str) -> float:
     """The distance from 1 to the next number of a dtype."""
-    return float(jnp.finfo(name).eps) if name in RELATIVE else 0.0
+    return float(jnp.finfo(name).eps) if name in TOLERANCES else 0.0
 
 
 def half_name(name: str) -> str | None:
@@ -155,12 +183,50 @@ def roundings_of(
     return found
 
 
-def differs(got: Any, want: Any, rtol: float, movement: Any = 0.0) -> np.ndarray:
-    """By how much each element is further off than allowed; 0 where it is not."""
-    x, y = wide(got), wide(want)
+def differs(got: Any, want: Any, rtol: float, movement: Any = 0.0, absolute: float = 0.0) -> np.ndarray:
+    """By how much each element is further off than allowed; 0 where it is not.
+
+    Args:
+        got: an array.
+        want: the expected one, of the same shape.
+        rtol: the share of each expected element by which it may be off; with 0 elements have to be equal.
+        movement: the size of the terms of each element, where it was measured.
+        absolute: by how much elements may be off in any case.
+    """
+    x, y = np.asarray(got), np.asarray(want)
+    if not inexact(y):
+        return np.where(x == y, 0.0, np.inf)
+    least = max(absolute, float(jnp.finfo(y.dtype).tiny))
+    x, y = wide(x), wide(y)
     with np.errstate(all="ignore"):
-        least = float(jnp.finfo(np.asarray(want).dtype).tiny) if inexact(want) else 0.0
-        apart, allowed = np.abs(x - y), rtol * (np.abs(y) + movement) + least
-        same = (x == y) | (np.isnan(x) & np.isnan(y)) | ((apart <= allowed) & np.isfinite(y))
-        excess = np.where(np.isfinite(apart), apart / np.maximum(allowed, 1e-300), np.inf)
-    return np.where(same, 0.0, excess)
+        apart, allowed = np.abs(x - y), np.maximum(rtol * np.abs(y), least) + rtol * movement
+        excess = np.where(apart <= allowed, 0.0, apart / allowed)
+        parts = [_same(a, b, rtol, least) for a, b in ((x.real, y.real), (x.imag, y.imag))]
+    return np.where(np.isfinite(x) & np.isfinite(y), excess, np.where(parts[0] & parts[1], 0.0, np.inf))
+
+
+def _same(x: np.ndarray, y: np.ndarray, rtol: float, least: float) -> np.ndarray:
+    """Whether parts of complex numbers are alike, of which others may be infinite or NaN."""
+    near = np.isfinite(y) & (np.abs(x - y) <= np.maximum(rtol * np.abs(y), least))
+    return near | (x == y) | (np.isnan(x) & np.isnan(y))
+
+
+def difference(got: np.ndarray, want: np.ndarray, allowed: Tolerance, around: float | None = None) -> str | None:
+    """Where two arrays of one shape differ, in words, or None.
+
+    Args:
+        got: an array.
+        want: the expected one.
+        allowed: how far its elements may be off.
+        around: the size of the terms; by default that of the largest element, and 1 at least.
+    """
+    if around is None:
+        size = np.abs(wide(want))
+        around = max(float(size[np.isfinite(size)].max(initial=0.0)), 1.0)
+    got, want = np.asarray(got), np.asarray(want)
+    bad = differs(got, want, allowed.rtol, absolute=allowed.atol * around) > 0
+    if not bad.any():
+        return None
+    where = tuple(int(i) for i in np.argwhere(bad)[0])
+    at = f" at {where}" if bad.ndim else ""
+    return f"{int(bad.sum())} of {bad.size} differ, first{at}: got {got[where]!r}, want {want[where]!r}"

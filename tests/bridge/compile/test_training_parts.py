@@ -237,13 +237,13 @@ TRACES = {
 """How many programs at most: more than one where Python values, or gradients that are there or not, decide."""
 
 
-def plain(x):
+def copied(x):
     """A copy of values."""
     if isinstance(x, torch.Tensor):
         return x.detach().clone()
     if isinstance(x, dict):
-        return {k: plain(v) for k, v in x.items()}
-    return [plain(v) for v in x] if isinstance(x, list | tuple) else x
+        return {k: copied(v) for k, v in x.items()}
+    return [copied(v) for v in x] if isinstance(x, list | tuple) else x
 
 
 def record(training, compiled):
@@ -255,7 +255,7 @@ def record(training, compiled):
         x = torch.randn(6, 3) * (training.factor if i in (5, 13) else 1)
         out = training.call(run, x)
         versions = [p._version for p in training.model.parameters()]
-        found.append(plain([out, training.seen(), dict(training.model.state_dict())]))
+        found.append(copied([out, training.seen(), dict(training.model.state_dict())]))
     return found, versions, run
 
 
@@ -300,7 +300,7 @@ def test_a_step_that_may_be_left_out_changes_no_python_values():
             return super().step(closure)
 
     training = Scaled(lambda ps: Counting(ps, lr=0.1))
-    before = plain(dict(training.model.state_dict()))
+    before = copied(dict(training.model.state_dict()))
     with pytest.raises(RuntimeError, match=r"in a part of the function that the values|step of a Counting"):
         torch.compile(training.step)(torch.ones(6, 3))
     torch.testing.assert_close(dict(training.model.state_dict()), before)

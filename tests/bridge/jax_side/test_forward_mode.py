@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.differential import agree
 from tests.own_gradients import saving_input
 
 X = np.array([0.3, 0.7])
@@ -98,11 +99,6 @@ TRANSFORMS = {
 }
 
 
-def same(found, want):
-    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(want), strict=True):
-        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol=1e-9, atol=1e-12)
-
-
 CASES = [(name, f) for name in TRANSFORMS for f in (of_function, of_custom_vjp)]
 # It is as that of a custom Function.
 CASES += [(name, of_hook) for name in ("jvp", "hessian", "forward over forward")]
@@ -115,9 +111,9 @@ def test_as_of_plain_operators(name, f):
     transform = TRANSFORMS[name]
     if "scan" in name:
         x, y = torch.tensor(X), torch.tensor(Y)
-        same(transform(f)(x, y), transform(plain)(x, y))
+        agree(transform(f)(x, y), transform(plain)(x, y))
     else:
-        same(transform(torch.to_jax(f))(x, y), transform(torch.to_jax(plain))(x, y))
+        agree(transform(torch.to_jax(f))(x, y), transform(torch.to_jax(plain))(x, y))
 
 
 Turned = saving_input(torch, "Turned", lambda x: x * x * 1j, lambda x, g: g * (2j * x).conj())
@@ -148,22 +144,22 @@ def test_complex_numbers_follow_the_convention_of_jax(name, turned):
     found = torch.to_jax(lambda x: turned(x).sin() * (2 - 3j))
     for v in (x * (1 - 1j), jnp.ones_like(x)):
         take = OF_COMPLEX_NUMBERS[name]
-        same(take(found, x, v), take(lambda x: jnp.sin(x * x * 1j) * (2 - 3j), x, v))
+        agree(take(found, x, v), take(lambda x: jnp.sin(x * x * 1j) * (2 - 3j), x, v))
 
 
 @pytest.mark.long
 def test_transforms_of_torch_over_a_custom_vjp():
     x, y = torch.tensor(X), torch.tensor(Y)
     for transform in (torch.func.hessian, lambda f: torch.func.jacfwd(torch.func.jacfwd(f))):
-        same(transform(of_custom_vjp)(x, y), transform(plain)(x, y))
+        agree(transform(of_custom_vjp)(x, y), transform(plain)(x, y))
 
 
 @pytest.mark.long
 def test_a_forward_rule_that_calls_the_function_itself():
     cube = torch.from_jax(cube_of)
     rows = jax.hessian(torch.to_jax(lambda x: cube(x).pow(2).sum()))(jnp.array(X))
-    same(rows, np.diag(30 * X**4))
-    same(torch.func.hessian(lambda x: cube(x).pow(2).sum())(torch.tensor(X)), np.diag(30 * X**4))
+    agree(rows, np.diag(30 * X**4))
+    agree(torch.func.hessian(lambda x: cube(x).pow(2).sum())(torch.tensor(X)), np.diag(30 * X**4))
 
 
 @jax.custom_vjp
@@ -200,8 +196,8 @@ def test_functions_that_call_themselves_have_derivatives_of_every_mode(f, order)
         found = torch.from_jax(f)
         for mode in modes:
             found = mode(found)
-        same(found(x), want(x))
-        same(torch.compile(found)(x), want(x))
+        agree(found(x), want(x))
+        agree(torch.compile(found)(x), want(x))
 
 
 def test_a_backward_that_is_not_linear_is_taken_near_zero():

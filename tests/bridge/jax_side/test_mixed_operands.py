@@ -30,7 +30,7 @@ def gradient(out, x, smooth=True):
     return torch.autograd.grad(out.sum(), x)[0].tolist() if out.requires_grad and smooth else None
 
 
-def described(out, x, smooth=True):
+def result_and_gradient(out, x, smooth=True):
     assert type(out) is torch.Tensor
     return out.dtype, out.tolist(), out.requires_grad, gradient(out, x, smooth)
 
@@ -44,8 +44,8 @@ def test_operators(name):
     a = array(VALUES["ints"][1], jnp.int64) if name in WHOLE else array()
     t = torch.tensor(np.asarray(a))
     smooth = name != "floordiv"
-    assert described(f(x, a), x, smooth) == described(f(x, t), x, smooth)
-    for got, want in zip(described(f(a, x), x, smooth), described(f(t, x), x, smooth)):
+    assert result_and_gradient(f(x, a), x, smooth) == result_and_gradient(f(x, t), x, smooth)
+    for got, want in zip(result_and_gradient(f(a, x), x, smooth), result_and_gradient(f(t, x), x, smooth)):
         assert got == pytest.approx(want) if isinstance(want, list) else got == want
 
 
@@ -58,7 +58,7 @@ def test_operators_in_place(name):
     assert out is y
     assert y._version == 1
     smooth = name != "ifloordiv"
-    assert described(out, x, smooth) == described(f(x * 1, torch.tensor(np.asarray(a))), x, smooth)
+    assert result_and_gradient(out, x, smooth) == result_and_gradient(f(x * 1, torch.tensor(np.asarray(a))), x, smooth)
     mixed = f(array(), x)  # an array cannot be written to: a tensor takes its name
     assert type(mixed) is torch.Tensor
     assert mixed.requires_grad

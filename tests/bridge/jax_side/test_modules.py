@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.differential import agree
 
 nn = torch.nn
 
@@ -29,15 +30,10 @@ def inputs():
     return torch.randn(5, 3)
 
 
-def same(a, b, **kw):
-    kw = {"rtol": 1e-5, "atol": 1e-6, **kw}
-    np.testing.assert_allclose(np.asarray(a.detach()), np.asarray(b.detach()), **kw)
-
-
 def same_state(a, b):
     assert list(a.state_dict()) == list(b.state_dict())
     for name, t in a.state_dict().items():
-        same(t, b.state_dict()[name])
+        agree(t, b.state_dict()[name])
 
 
 LAYERS: dict[str, Any] = {
@@ -80,6 +76,10 @@ def first(out):
     return out[0] if isinstance(out, tuple) else out
 
 
+ROUGH = {"BatchNorm1d": 5.0, "TransformerEncoderLayer": 5.0, "older spectral norm": 5.0}
+"""Normalized layers: the terms of a gradient are much larger than their sum, which may be 0 but for rounding."""
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_are_arguments_and_results(name):
@@ -93,12 +93,13 @@ def test_layers_are_arguments_and_results(name):
     assert {n: type(p) for n, p in again.named_parameters()} == {n: type(p) for n, p in net.named_parameters()}
     same_state(again, net)
     want = first(copy.deepcopy(net)(x))
-    same(first(again(x)), want)
-    same(jax.jit(lambda n, x: first(n(x)))(net, x), want)
+    factor = ROUGH.get(name, 1.0)
+    agree(first(again(x)), want)
+    agree(jax.jit(lambda n, x: first(n(x)))(net, x), want, factor)
     g = jax.grad(lambda n: first(n(x)).square().sum(), allow_int=True)(net)
     first(net(x)).square().sum().backward()
     for key, p in net.named_parameters():
-        same(dict(g.named_parameters())[key], p.grad, rtol=1e-4, atol=1e-5)
+        agree(dict(g.named_parameters())[key], p.grad, factor)
 
 
 # --- transforms -----------------------------------------------------------------------------------
@@ -114,10 +115,10 @@ def test_jit_returns_modules_with_new_buffers():
 
     y, after = forward(net, x)
     assert net[1].num_batches_tracked.item() == 0
-    same(y, net(x))
+    agree(y, net(x))
     same_state(after, net)
     y, after = forward(after, x)
-    same(y, net(x))
+    agree(y, net(x))
     same_state(after, net)
     assert after[1].num_batches_tracked.item() == 2
     assert forward._cache_size() == 1
@@ -136,9 +137,9 @@ def test_static_parts_compile_anew():
     net(x)
     forward(net, x)
     net.eval()
-    same(forward(net, x), net(x))
+    agree(forward(net, x), net(x))
     net[1].eps = 0.5
-    same(forward(net, x), net(x))
+    agree(forward(net, x), net(x))
     net.train()
     forward(net, x)
     net.eval()
@@ -152,10 +153,10 @@ def test_gradients_are_modules():
     value, g = jax.jit(jax.value_and_grad(lambda n, x: n(x).square().sum(), allow_int=True))(net, x)
     loss = net(x).square().sum()
     loss.backward()
-    same(value, loss)
+    agree(value, loss)
     assert type(g) is nn.Sequential
     for name, p in net.named_parameters():
-        same(g.get_parameter(name), p.grad)
+        agree(g.get_parameter(name), p.grad)
         assert g.get_parameter(name).grad is None
     with pytest.raises(TypeError, match="real- or complex-valued"):
         jax.grad(lambda n: n(x).sum())(net)
@@ -168,11 +169,11 @@ def test_vmap_over_modules():
     x = inputs()
     ys = jax.vmap(lambda n, x: n(x), in_axes=(0, None))(stacked, x)
     for y, net in zip(ys, nets):
-        same(y, net(x))
+        agree(y, net(x))
     doubled = jax.vmap(lambda n: jax.tree.map(lambda a: a * 2, n))(stacked)
-    same(doubled.weight, stacked.weight * 2)
+    agree(doubled.weight, stacked.weight * 2)
     axes = jax.tree.map(lambda a: 0, stacked)
-    same(jax.vmap(lambda n, x: n(x), in_axes=(axes, None))(stacked, x), ys)
+    agree(jax.vmap(lambda n, x: n(x), in_axes=(axes, None))(stacked, x), ys)
 
 
 @pytest.mark.long
@@ -187,7 +188,7 @@ def test_modules_made_inside():
     assert type(one) is nn.Linear
     assert one.weight.is_leaf
     assert one.weight.requires_grad
-    same(one.weight, stacked.weight[1])
+    agree(one.weight, stacked.weight[1])
     shapes = jax.eval_shape(make, keys[0])
     assert shapes.weight.shape == (2, 3)
     shapes = jax.eval_shape(lambda n, x: n(x), nn.Linear(3, 2), inputs())
@@ -213,29 +214,29 @@ def test_loops_checkpoints_and_other_transforms():
         return jax.tree.map(lambda a: a * 0.5, net), net(x).sum()
 
     last, sums = jax.lax.scan(step, net, None, 3)
-    same(last.weight, net.weight / 8)
-    same(sums, torch.stack([net(x).sum() / 2**k for k in range(3)]))
+    agree(last.weight, net.weight / 8)
+    agree(sums, torch.stack([net(x).sum() / 2**k for k in range(3)]))
     g = jax.grad(lambda n: jax.checkpoint(lambda n, x: n(x).sin().sum())(n, x))(net)
     net(x).sin().sum().backward()
-    same(g.weight, net.weight.grad)
+    agree(g.weight, net.weight.grad)
     chosen = jax.lax.cond(True, lambda n: n(x), lambda n: n(x) * 0, net)
-    same(chosen, net(x))
+    agree(chosen, net(x))
     _, t = jax.jvp(lambda n: n(x), (net,), (net,))
-    same(t, net(x))
+    agree(t, net(x))
     _, pull = jax.vjp(lambda n: n(x).sum(), net)
-    same(pull(torch.tensor(1.0))[0].weight, x.sum(0).expand(3, 3))
+    agree(pull(torch.tensor(1.0))[0].weight, x.sum(0).expand(3, 3))
 
 
 def test_operators_of_jax_take_modules():
     net, x = nn.Linear(3, 2), inputs()
     double = torch.from_jax(lambda n, a: n(torch.as_tensor(a)) * 2)
     out = double(net, x)
-    same(out, net(x) * 2)
+    agree(out, net(x) * 2)
     out.sum().backward()
-    same(net.weight.grad, 2 * x.sum(0).expand(2, 3))
+    agree(net.weight.grad, 2 * x.sum(0).expand(2, 3))
     with torch.no_grad():
         net.weight.zero_()
-    same(double(net, x), net(x) * 2)
+    agree(double(net, x), net(x) * 2)
 
 
 @pytest.mark.long
@@ -244,7 +245,7 @@ def test_tensor_code_as_a_function_of_modules():
     f = torch.to_jax(lambda n, x: n(x).square().sum())
     g = jax.jit(jax.grad(f, allow_int=True))(net, jnp.asarray(x))
     net(x).square().sum().backward()
-    same(g[0].weight, net[0].weight.grad)
+    agree(g[0].weight, net[0].weight.grad)
 
 
 # --- trees ----------------------------------------------------------------------------------------
@@ -270,7 +271,7 @@ def test_tied_parameters_stay_tied():
     x = inputs()
     g = jax.grad(lambda n: n["b"](n["a"](x)).sum())(net)
     net["b"](net["a"](x)).sum().backward()
-    same(g["a"].weight, net["a"].weight.grad)
+    agree(g["a"].weight, net["a"].weight.grad)
 
 
 @pytest.mark.long
@@ -382,7 +383,7 @@ def test_copies_share_nothing_that_changes():
     before = Held.runs
     again = jax.tree.map(lambda a: a, net)
     assert Held.runs == before
-    same(again(x), net(x))
+    agree(again(x), net(x))
     assert again.shared is again.items
     assert again.items is not net.items
     assert again.items[2]["k"][0] is again.layer
@@ -415,8 +416,8 @@ def test_functions_that_hold_the_module_are_not_cut_off():
     net, x = Held(), inputs()
     g = jax.jit(jax.grad(lambda n: n(x).sum()))(net)
     net(x).sum().backward()
-    same(g.scale, net.scale.grad, rtol=1e-4)
-    same(g.layer.weight, net.layer.weight.grad, rtol=1e-4)
+    agree(g.scale, net.scale.grad)
+    agree(g.layer.weight, net.layer.weight.grad)
 
 
 CHANGES: dict[str, Any] = {
@@ -458,11 +459,11 @@ def test_hooks_come_along():
 
     handle = net.register_forward_hook(hook)
     again = jax.tree.map(lambda a: a, net)
-    same(again(x), net(x))
+    agree(again(x), net(x))
     assert seen == [again, net]
-    same(jax.jit(lambda n: n(x))(net), net(x))
+    agree(jax.jit(lambda n: n(x))(net), net(x))
     handle.remove()
-    same(jax.jit(lambda n: n(x))(net), net(x))
+    agree(jax.jit(lambda n: n(x))(net), net(x))
     assert len(again._forward_hooks) == 1
 
 
@@ -475,7 +476,7 @@ def test_hooks_on_gradients_need_to_jax():
         jax.grad(f, argnums=1)(net, x)
     leaf = x.clone().requires_grad_()
     net(leaf).sum().backward()
-    same(jax.grad(torch.to_jax(f), argnums=1)(net, x), leaf.grad)
+    agree(jax.grad(torch.to_jax(f), argnums=1)(net, x), leaf.grad)
 
 
 def of_a_result(net, x):
@@ -516,9 +517,9 @@ def test_hooks_on_parameters_do_not_matter_without_a_derivative():
     net, x = nn.Linear(3, 2), inputs()
     plain = copy.deepcopy(net)
     net.weight.register_hook(lambda g: g * 5)
-    same(jax.jit(lambda n: n(x))(net), net(x))
+    agree(jax.jit(lambda n: n(x))(net), net(x))
     moved = jax.tree.map(lambda a, b: a + b, net, plain)  # one with hooks and one without
-    same(moved.weight, net.weight * 2)
+    agree(moved.weight, net.weight * 2)
     assert not moved.weight._backward_hooks
 
 
@@ -526,7 +527,7 @@ def test_hooks_on_parameters_run_in_passes_of_their_own_inside_of_jit():
     net, x = nn.Linear(3, 2), inputs()
     net.weight.register_hook(lambda g: g * 5)
     slope = lambda n: torch.autograd.grad(n(x).sum(), n.weight)[0]  # noqa: E731
-    same(jax.jit(slope)(net), slope(net))
+    agree(jax.jit(slope)(net), slope(net))
 
 
 def test_hooks_run_in_passes_of_their_own_inside_of_jit():
@@ -536,7 +537,7 @@ def test_hooks_run_in_passes_of_their_own_inside_of_jit():
         return torch.autograd.grad((x @ h.T).sum(), net.weight)[0]
 
     net, x = nn.Linear(3, 2), inputs()
-    same(jax.jit(slope)(net, x), slope(net, x))
+    agree(jax.jit(slope)(net, x), slope(net, x))
 
 
 def test_what_cannot_be_copied_says_so():
@@ -546,7 +547,7 @@ def test_what_cannot_be_copied_says_so():
         jax.tree.leaves(net)
     net.view = net.weight.data[0]
     again = jax.tree.map(lambda a: a + 1, net)
-    same(again.view, again.weight[0])
+    agree(again.view, again.weight[0])
     del net.view
     net.fast = jax.jit(lambda x: net(x))
     with pytest.raises(TypeError, match=r"fast .* holds the module itself"):
@@ -574,8 +575,8 @@ def test_writes_inside_stay_inside():
         return net
 
     new = step(net)
-    same(net.weight, before)
-    same(new.weight, before + 1)
+    agree(net.weight, before)
+    agree(new.weight, before + 1)
     assert new.count == 3
     assert not hasattr(net, "count")
 
@@ -585,9 +586,9 @@ def test_compiled_methods_are_those_of_the_copy():
     net.fast = torch.compile(net.forward)
     net.fast(x)
     again = jax.tree.map(lambda a: a * 2, net)
-    same(again.fast(x), 2 * net(x))
+    agree(again.fast(x), 2 * net(x))
     assert again.fast.counts["run"] == 1
-    same(jax.jit(lambda n: n.fast(x))(net), net(x))
+    agree(jax.jit(lambda n: n.fast(x))(net), net(x))
 
 
 def test_modules_of_other_libraries_and_plain_objects_are_attributes():
@@ -606,7 +607,7 @@ def test_compiled_modules_are_copied_uncompiled():
     net.compile()
     again = jax.tree.map(lambda a: a * 2, net)
     assert again._compiled_call_impl is None
-    same(again(x), 2 * net(x))
+    agree(again(x), 2 * net(x))
 
 
 @pytest.mark.long
@@ -645,10 +646,10 @@ def test_training_loop():
         loss = nn.functional.mse_loss(net(x), y)
         loss.backward()
         opt.step()
-        same(value, loss)
+        agree(value, loss)
     assert step._cache_size() == 1
     for name, t in net.state_dict().items():
-        same(mine.state_dict()[name], t, rtol=1e-4, atol=1e-5)
+        agree(mine.state_dict()[name], t)
 
 
 def test_parameters_come_first():

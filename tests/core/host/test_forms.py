@@ -281,7 +281,7 @@ def test_form_gives_what_the_code_from_the_jaxpr_gives(name, how, given, statics
         assert a.base is None
         assert a.flags.c_contiguous
         assert (a.dtype, a.shape) == (b.dtype, b.shape)
-        same(name, a, b)
+        same_to_the_sign_of_zero(name, a, b)
 
 
 def takes(form, xs):
@@ -297,7 +297,7 @@ def listed(outs):
     return outs if isinstance(outs, list) else [outs]
 
 
-def same(name, a, b):
+def same_to_the_sign_of_zero(name, a, b):
     if name in EXACT or a.dtype.kind != "f":
         np.testing.assert_array_equal(a, b)
     else:

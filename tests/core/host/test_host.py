@@ -38,7 +38,7 @@ def code(fn, *args, limit=MOST):
     return host.program(jax.make_jaxpr(fn)(*args), xla, False, limit)
 
 
-def agree(fn, *args):
+def as_xla(fn, *args):
     program = code(fn, *args)
     assert program is not None
     with warnings.catch_warnings():
@@ -181,7 +181,7 @@ GUARDED = {"sin", "cos", "tan", "pow", "rem"}
 @pytest.mark.parametrize("name, dtype", [(n, d) for n, (_, dtypes) in CASES.items() for d in dtypes])
 def test_each_primitive(name, dtype):
     special = name not in GUARDED
-    agree(CASES[name][0], numbers(dtype, 0, special), numbers(dtype, 1, special))
+    as_xla(CASES[name][0], numbers(dtype, 0, special), numbers(dtype, 1, special))
 
 
 def test_every_row_of_the_table_is_tried():
@@ -217,7 +217,7 @@ def _names(jaxpr, into):
     ],
 )
 def test_shapes_of_none_and_one(fn, shape):
-    agree(fn, jnp.full(shape, 0.5, jnp.float32))
+    as_xla(fn, jnp.full(shape, 0.5, jnp.float32))
 
 
 def test_values_that_are_spread_late():
@@ -226,7 +226,7 @@ def test_values_that_are_spread_late():
         row = jnp.broadcast_to(y[:1], x.shape)
         return (wide, wide + row, jnp.sum(wide + 1), (wide * 2).reshape(-1), row.T, jnp.concatenate([wide, row]))
 
-    agree(fn, numbers("float32", 0, False), numbers("float32", 1, False))
+    as_xla(fn, numbers("float32", 0, False), numbers("float32", 1, False))
 
 
 def test_results_are_memory_of_their_own():
@@ -265,7 +265,7 @@ def test_integers_divided_by_zero_and_by_minus_one_are_left_to_xla(y):
 
 
 def test_half_types_are_moved_and_converted_but_bfloat16_is_left_to_xla():
-    agree(lambda x: (x[::-1], x.reshape(2, 4), x.astype("float32") + 1), jnp.arange(8, dtype="float16"))
+    as_xla(lambda x: (x[::-1], x.reshape(2, 4), x.astype("float32") + 1), jnp.arange(8, dtype="float16"))
     assert code(lambda x: x.astype("float32"), jnp.ones(3, "bfloat16")) is None
 
 
@@ -314,7 +314,7 @@ def test_a_choice_among_many_takes_operands_that_are_spread(shapes):
     def choose(which, x, y):
         return lax.select(*[jnp.broadcast_to(v, (64, 80)) for v in (which > 0, x, y)])
 
-    agree(choose, *[jnp.asarray(np.random.default_rng(k).standard_normal(s), "float32") for k, s in enumerate(shapes)])
+    as_xla(choose, *[jnp.asarray(np.random.default_rng(k).standard_normal(s), "float32") for k, s in enumerate(shapes)])
 
 
 def test_what_a_step_touches_counts_and_not_what_it_is_taken_from():
@@ -375,8 +375,8 @@ def test_loops(reverse):
         return lax.scan(step, start, (x, x[:, 0]), reverse=reverse)
 
     x, y = numbers("float32") / 100, numbers("float32", 1) / 100
-    agree(lambda x, y: jax.tree.leaves(scanned(x, y)), x, y)
-    agree(lambda x, y: jax.grad(lambda x: scanned(x, y)[1][0].sum())(x), x, y)
+    as_xla(lambda x, y: jax.tree.leaves(scanned(x, y)), x, y)
+    as_xla(lambda x, y: jax.grad(lambda x: scanned(x, y)[1][0].sum())(x), x, y)
     assert code(lambda x, y: lax.scan(lambda c, r: (c + r, c), x[0], x[:0])[1], x, y) is not None
 
 
@@ -440,11 +440,11 @@ def test_convolutions_and_their_gradients(how):
     def convolved(x, w):
         return lax.conv_general_dilated(x, w, **options)
 
-    agree(convolved, x, w)
+    as_xla(convolved, x, w)
     # XLA reads beyond the memory of the others.
     if min(low for pair in options["padding"] for low in pair) >= 0:
         g = numbers32(convolved(x, w).shape)
-        agree(lambda x, w: jax.vjp(convolved, x, w)[1](g), x, w)
+        as_xla(lambda x, w: jax.vjp(convolved, x, w)[1](g), x, w)
 
 
 def numbers32(shape):
@@ -465,8 +465,8 @@ INDICES = {
 def test_rows_are_taken_and_added(kind, mode, axis):
     x, at = numbers32((5, 6, 7)), (*[slice(None)] * axis, jnp.asarray(INDICES[kind]))
     new = numbers32(np.zeros((5, 6, 7))[(*at[:-1], INDICES[kind] % 5)].shape)
-    agree(lambda x: x.at[at].get(mode=mode, fill_value=2), x)
-    agree(lambda x, new: (x.at[at].add(new, mode=mode), x.T.at[at].get(mode=mode)), x, new)
+    as_xla(lambda x: x.at[at].get(mode=mode, fill_value=2), x)
+    as_xla(lambda x, new: (x.at[at].add(new, mode=mode), x.T.at[at].get(mode=mode)), x, new)
 
 
 @pytest.mark.long
@@ -477,7 +477,7 @@ def test_a_large_product_beside_a_loop_is_compiled_alone():
     x, w = numbers32((500, 300)), numbers32((300, 400))
     assert host_products.dot_cost(jax.make_jaxpr(jnp.matmul)(x, w).eqns[0]) > choice.ALONE
     assert code(jnp.matmul, x, w) is None
-    agree(projected, x, w)
+    as_xla(projected, x, w)
 
 
 @pytest.mark.long
@@ -485,7 +485,7 @@ def test_a_large_product_beside_a_loop_is_compiled_alone():
 def test_a_choice_among_many(dtype):
     rng = np.random.default_rng(0)
     x, y = jnp.asarray(rng.standard_normal((2, 100, 50)) * 9).astype(dtype)
-    agree(
+    as_xla(
         lambda x, y: (jnp.where(x == y, x, y), jnp.where(MASK, x, y[:1]), jnp.where(MASK, jnp.ones((), y.dtype), y)),
         x,
         y,
@@ -597,6 +597,6 @@ def test_a_product_of_a_column_and_a_row_is_one_multiplication_for_each_element(
 def test_places_that_stand_for_a_whole_row_are_spread(first):
     """Of `i[:, None]` spread over a row, one number for each row is made, counted from either end."""
     places = jnp.array([first, 1, first + 1, 2, 0, first, 1, 1])
-    agree(lambda x, i: jnp.take_along_axis(x, jnp.broadcast_to(i[:, None], x.shape), 1), numbers("float32"), places)
+    as_xla(lambda x, i: jnp.take_along_axis(x, jnp.broadcast_to(i[:, None], x.shape), 1), numbers("float32"), places)
     spread = jnp.broadcast_to
-    agree(lambda i: jnp.where((j := spread(i[:, None], (8, 4))) < 0, j + 4, j).reshape(4, 8), places)
+    as_xla(lambda i: jnp.where((j := spread(i[:, None], (8, 4))) < 0, j + 4, j).reshape(4, 8), places)

@@ -34,7 +34,7 @@ def code(fn, *args):
     return host.program(jax.make_jaxpr(fn)(*args), xla, False)
 
 
-def agree(fn, *args, tolerance=1e-4):
+def factorizes_as_xla(fn, *args, tolerance=1e-4):
     program = code(fn, *args)
     assert program is not None
     for ours, theirs in zip(program(*args), jax.tree.leaves(jax.jit(fn)(*args)), strict=True):
@@ -46,16 +46,16 @@ def agree(fn, *args, tolerance=1e-4):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("n", [1, 4, 40])
 def test_factorizations_are_those_of_xla(dtype, n):
-    agree(LINALG.lu, matrices(dtype, n, n))
-    agree(LINALG.lu, matrices(dtype, n, n + 3))
-    agree(lambda x: LINALG.lu_pivots_to_permutation(LINALG.lu(x)[1], n + 2), matrices(dtype, n + 2, n))
-    agree(lambda x: LINALG.cholesky(x, symmetrize_input=False), positive(dtype, n))
-    agree(lambda x: LINALG.qr(x, full_matrices=False), matrices(dtype, n + 2, n))
-    agree(lambda x: LINALG.qr(x), matrices(dtype, n, n + 2))
-    agree(lambda x: LINALG.eigh(x, symmetrize_input=False)[1], positive(dtype, n))
+    factorizes_as_xla(LINALG.lu, matrices(dtype, n, n))
+    factorizes_as_xla(LINALG.lu, matrices(dtype, n, n + 3))
+    factorizes_as_xla(lambda x: LINALG.lu_pivots_to_permutation(LINALG.lu(x)[1], n + 2), matrices(dtype, n + 2, n))
+    factorizes_as_xla(lambda x: LINALG.cholesky(x, symmetrize_input=False), positive(dtype, n))
+    factorizes_as_xla(lambda x: LINALG.qr(x, full_matrices=False), matrices(dtype, n + 2, n))
+    factorizes_as_xla(lambda x: LINALG.qr(x), matrices(dtype, n, n + 2))
+    factorizes_as_xla(lambda x: LINALG.eigh(x, symmetrize_input=False)[1], positive(dtype, n))
     for full in (False, True):
-        agree(lambda x, full=full: LINALG.svd(x, full_matrices=full)[1], matrices(dtype, n, n + 2))
-    agree(lambda x: LINALG.svd(x, compute_uv=False), matrices(dtype, n + 2, n))
+        factorizes_as_xla(lambda x, full=full: LINALG.svd(x, full_matrices=full)[1], matrices(dtype, n, n + 2))
+    factorizes_as_xla(lambda x: LINALG.svd(x, compute_uv=False), matrices(dtype, n + 2, n))
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
@@ -75,20 +75,20 @@ def test_triangular_systems(dtype, left, lower, transposed, conjugated):
     options = {"left_side": left, "lower": lower, "transpose_a": transposed, "conjugate_a": conjugated}
     a, b = matrices(dtype, 5, 5) + 3 * jnp.eye(5, dtype=dtype), matrices(dtype, *((5, 2) if left else (2, 5)))
     for unit in (False, True):
-        agree(lambda a, b, unit=unit: LINALG.triangular_solve(a, b, unit_diagonal=unit, **options), a, b)
+        factorizes_as_xla(lambda a, b, unit=unit: LINALG.triangular_solve(a, b, unit_diagonal=unit, **options), a, b)
 
 
 def test_batches():
     x = matrices("float32", 2, 3, 4, 4)
-    agree(LINALG.lu, x)
-    agree(lambda a, b: LINALG.triangular_solve(a, b, left_side=True), x, x)
-    agree(lambda x: LINALG.svd(x, compute_uv=False), x)
-    agree(lambda x: LINALG.cholesky(x @ x.swapaxes(-1, -2)), x)
+    factorizes_as_xla(LINALG.lu, x)
+    factorizes_as_xla(lambda a, b: LINALG.triangular_solve(a, b, left_side=True), x, x)
+    factorizes_as_xla(lambda x: LINALG.svd(x, compute_uv=False), x)
+    factorizes_as_xla(lambda x: LINALG.cholesky(x @ x.swapaxes(-1, -2)), x)
 
 
 def test_where_a_factorization_fails_it_is_nan():
-    agree(LINALG.cholesky, jnp.array([[1.0, 2.0], [2.0, 1.0]]))
-    agree(LINALG.lu, jnp.zeros((3, 3)))
+    factorizes_as_xla(LINALG.cholesky, jnp.array([[1.0, 2.0], [2.0, 1.0]]))
+    factorizes_as_xla(LINALG.lu, jnp.zeros((3, 3)))
 
 
 def test_a_choice_of_what_to_do_is_made_when_it_comes():
@@ -97,8 +97,8 @@ def test_a_choice_of_what_to_do_is_made_when_it_comes():
 
     x = matrices("float64", 3, 3)
     for k in (-1, 0, 1, 2, 9):
-        agree(branch, jnp.asarray(k, "int64"), x)
-        agree(jax.grad(lambda x, k: branch(k, x).sum()), x, jnp.asarray(k, "int64"))
+        factorizes_as_xla(branch, jnp.asarray(k, "int64"), x)
+        factorizes_as_xla(jax.grad(lambda x, k: branch(k, x).sum()), x, jnp.asarray(k, "int64"))
 
 
 def test_a_system_that_says_how_it_is_solved():
@@ -108,7 +108,7 @@ def test_a_system_that_says_how_it_is_solved():
         )
 
     a = jnp.tril(matrices("float64", 4, 4)) + 4 * jnp.eye(4)
-    agree(solve, a, jnp.arange(4.0))
+    factorizes_as_xla(solve, a, jnp.arange(4.0))
 
 
 def test_large_matrices_and_many_tiny_ones_are_xlas():

@@ -50,7 +50,7 @@ def whole(t: Any) -> Any:
     return t.detach().full_tensor() if isinstance(t, DTensor) else t.detach()
 
 
-def agree(a: Any, b: Any) -> bool:
+def equal_parameters(a: Any, b: Any) -> bool:
     pairs = zip(a.parameters(), b.parameters(), strict=True)
     return all(torch.equal(whole(p), whole(q)) for p, q in pairs)
 
@@ -69,10 +69,10 @@ def test_state_of_a_plain_module_loads_and_comes_back():
     before = parts(split)
     split.load_state_dict(net.state_dict())
     assert parts(split) == before
-    assert agree(net, split)
+    assert equal_parameters(net, split)
     other = Net().double()
     other.load_state_dict(split.state_dict())
-    assert agree(net, other)
+    assert equal_parameters(net, other)
 
 
 def test_saved_state_is_whole_and_loads_into_any_placement():
@@ -81,7 +81,7 @@ def test_saved_state_is_whole_and_loads_into_any_placement():
     file.seek(0)
     split = both(PLAN)(Net().double())
     split.load_state_dict(torch.load(file))
-    assert agree(network(), split)
+    assert equal_parameters(network(), split)
     assert all(isinstance(p, DTensor) for p in split.parameters())
 
 
@@ -104,7 +104,7 @@ def test_whole_state_by_options():
     assert all(isinstance(t, DTensor) for t in get_model_state_dict(split).values())
     other = both(PLAN)(Net().double())
     set_model_state_dict(other, state, options=StateDictOptions(full_state_dict=True))
-    assert agree(split, other)
+    assert equal_parameters(split, other)
     assert all(isinstance(p, DTensor) for p in other.parameters())
 
 
@@ -146,7 +146,7 @@ def test_modules_on_meta_are_filled_split(spread: Any):
         tuple(p.sharding.spec) for p in spread(single()).parameters()
     ]
     assert len(before) == len(parts(net))
-    assert agree(net, single())
+    assert equal_parameters(net, single())
 
 
 def test_the_wrapper_fills_modules_on_meta():
@@ -154,7 +154,7 @@ def test_the_wrapper_fills_modules_on_meta():
         net = Net()
     torch.manual_seed(0)
     split = FullyShardedDataParallel(net)
-    assert agree(split, single())
+    assert equal_parameters(split, single())
     assert split.up.weight.placements == (Shard(0),)
 
 

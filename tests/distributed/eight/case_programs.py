@@ -81,10 +81,10 @@ def program_of(step: Any) -> Any:
     kernel.call = lambda *xs: (given.append(xs), run(*xs))[1]
     entry.run_quickly = None
     step()
-    return kernel._compiled.lower(*[described(x) for x in given[0]]).compile()
+    return kernel._compiled.lower(*[shape_and_placement(x) for x in given[0]]).compile()
 
 
-def described(x: Any) -> Any:
+def shape_and_placement(x: Any) -> Any:
     if isinstance(x, int | float):
         return x
     is_placed = getattr(x, "committed", False)  # others go to the devices of those that are
@@ -112,7 +112,7 @@ def by_hand(params: list[Any], x: Any, y: Any, columns: Any) -> Any:
 
     there = [p.sharding for p in params]
     run = jax.jit(step, donate_argnums=0, out_shardings=(there, None))
-    return run.lower([described(p) for p in params], described(x), described(y)).compile()
+    return run.lower([shape_and_placement(p) for p in params], shape_and_placement(x), shape_and_placement(y)).compile()
 
 
 def collectives(program: Any) -> Counter[str]:

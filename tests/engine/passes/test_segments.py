@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax
+from tests.differential import agree
 from tests.engine.graphs import GRAPHS
 from torchgrad_jax._core.jax.caches import KERNELS
 from torchgrad_jax._engine.passes import compiled_segments, segments, walk
@@ -55,13 +56,6 @@ def outcome(name, again=False):
     return [(np.asarray(x.grad), x.grad.stride(), x.grad._version) for x in leaves]
 
 
-def agree(want, got, what):
-    for i, ((a, strides, version), (b, other_strides, other_version)) in enumerate(zip(want, got)):
-        np.testing.assert_allclose(b, a, rtol=3e-6, atol=1e-6, err_msg=f"leaf {i} {what}")
-        assert other_strides == strides, f"leaf {i} {what}"
-        assert other_version == version, f"leaf {i} {what}"
-
-
 @pytest.mark.long("index", "logsumexp", "prod", "transposed_leaf", "recurrence", "dag")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_ways_agree(name, way):
@@ -70,7 +64,7 @@ def test_ways_agree(name, way):
     assert not way.count["compiled"]
     for kind in ("whole", "short", "mixed"):
         way(kind)
-        agree(want, outcome(name), kind)
+        agree({kind: outcome(name)}, {kind: want})
         # There is nothing to compile where the root is a leaf.
         if kind != "mixed" and name not in ("leaf_as_root", "leaf_itself"):
             assert way.count["compiled"], way.count
@@ -85,7 +79,7 @@ def test_ways_agree_when_accumulating(name, way):
     want = outcome(name, again=True)
     for kind in ("whole", "short", "mixed"):
         way(kind)
-        agree(want, outcome(name, again=True), kind)
+        agree({kind: outcome(name, again=True)}, {kind: want})
 
 
 @pytest.mark.parametrize(
@@ -101,7 +95,7 @@ def test_captured_gradients_agree(name, way):
     want = captured()
     for kind in ("whole", "short", "mixed"):
         way(kind)
-        agree(want, captured(), kind)
+        agree({kind: captured()}, {kind: want})
     way("whole")
     captured()
     assert way.count == {"kernels": 1, "compiled": 1, "walked": 0}
@@ -231,7 +225,7 @@ def test_what_cannot_be_compiled_runs_node_by_node(name, error, kind, way, monke
     way(kind)
     _break(monkeypatch, mock.Mock(side_effect=error))
     with caplog.at_level(logging.DEBUG, "torchgrad_jax.backward"):
-        agree(want, outcome(name, again=True), kind)
+        agree({kind: outcome(name, again=True)}, {kind: want})
     assert f"node by node: {error!r}" in caplog.text
 
 

@@ -28,7 +28,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return pickle.loads(file.read_bytes())
 
 
-def same(ours: Any, torchs: Any, path: str = "") -> None:
+def same_types_and_order(ours: Any, torchs: Any, path: str = "") -> None:
     """Equal, floats up to rounding."""
     if isinstance(torchs, float):
         assert ours == pytest.approx(torchs, rel=2e-5, abs=1e-6, nan_ok=True), path
@@ -36,11 +36,11 @@ def same(ours: Any, torchs: Any, path: str = "") -> None:
         assert type(ours) is type(torchs), path
         assert len(ours) == len(torchs), path
         for i, (a, b) in enumerate(zip(ours, torchs)):
-            same(a, b, f"{path}[{i}]")
+            same_types_and_order(a, b, f"{path}[{i}]")
     elif isinstance(torchs, dict):
         assert list(ours) == list(torchs), path
         for k in torchs:
-            same(ours[k], torchs[k], f"{path}[{k!r}]")
+            same_types_and_order(ours[k], torchs[k], f"{path}[{k!r}]")
     else:
         assert ours == torchs, path
 
@@ -50,5 +50,5 @@ def same(ours: Any, torchs: Any, path: str = "") -> None:
 @pytest.mark.parametrize("name", programs.PROGRAMS)
 def test_as_torch(name: str, kind: str, answers: Any) -> None:
     before = np.random.get_state(legacy=False)  # noqa: NPY002
-    same(programs.run(torchgrad_jax, name, kind), answers[name, programs.KINDS[kind]])
+    same_types_and_order(programs.run(torchgrad_jax, name, kind), answers[name, programs.KINDS[kind]])
     np.random.set_state(before)  # noqa: NPY002

@@ -83,15 +83,15 @@ def rows_of(folder: str) -> list[Row]:
     return [Row(text) for table in tables for text in re.split(r"\n\s*\n", table.strip("\n"))]
 
 
-def plain(v: Any) -> Any:
+def to_five_digits(v: Any) -> Any:
     """A result as something that compares: numbers rounded as eager and compiled arithmetic may differ."""
     if isinstance(v, torch.Tensor):
-        return plain(v.tolist())
+        return to_five_digits(v.tolist())
     if isinstance(v, float):
         return float(f"{v:.5g}")
     if isinstance(v, list | tuple):
-        return [plain(item) for item in v]
-    return {k: plain(item) for k, item in v.items()} if isinstance(v, dict) else v
+        return [to_five_digits(item) for item in v]
+    return {k: to_five_digits(item) for k, item in v.items()} if isinstance(v, dict) else v
 
 
 class Observer:
@@ -138,10 +138,10 @@ class Observer:
                     self.change()
                 exec(row.each, vars(self.module))
                 try:
-                    results.append(plain(step(x)))
+                    results.append(to_five_digits(step(x)))
                 except Exception as e:
                     results.append(f"{type(e).__name__}: {e}")
-                look = plain(eval(row.look, vars(self.module))) if row.look else None
+                look = to_five_digits(eval(row.look, vars(self.module))) if row.look else None
                 texts = [str(w.message) for w in told if not str(w.message).startswith("torch.compile")]
                 told.clear()
                 rest.append([*self.capfd.readouterr(), texts, self.files(), look])

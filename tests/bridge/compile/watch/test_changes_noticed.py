@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import torchgrad_jax as torch
-from tests.bridge.compile.watch.changed_steps import UNSEEN, WAYS, Observer, Row, plain, rows_of
+from tests.bridge.compile.watch.changed_steps import UNSEEN, WAYS, Observer, Row, rows_of, to_five_digits
 from torchgrad_jax._bridge.compile.program.entry import Entry
 
 CHANGES, EFFECTS = rows_of("changes"), rows_of("effects")
@@ -38,7 +38,7 @@ class Stale:
 
     def __call__(self, x: Any) -> Any:
         if self.result is None:
-            self.result = plain(self.fn(x))
+            self.result = to_five_digits(self.fn(x))
         return self.result
 
 

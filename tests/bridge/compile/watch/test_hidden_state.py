@@ -159,10 +159,10 @@ STATES = {
 }
 
 
-def plain(x):
+def listed(x):
     if isinstance(x, torch.Tensor):
         return x.tolist()
-    return [plain(v) for v in x] if isinstance(x, tuple) else x
+    return [listed(v) for v in x] if isinstance(x, tuple) else x
 
 
 @pytest.mark.parametrize("lenient", [False, True], ids=["strict", "errors suppressed"])
@@ -170,11 +170,11 @@ def plain(x):
 def test_the_same_as_eager_with_one_warning(name, lenient):
     x = torch.ones(2)
     eager = STATES[name]()
-    expected = [plain(eager(x)) for _ in range(RUNS)]
+    expected = [listed(eager(x)) for _ in range(RUNS)]
     fast = torch.compile(STATES[name]())
     with torch._dynamo.config.patch(suppress_errors=lenient), warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = [plain(fast(x)) for _ in range(RUNS)]
+        found = [listed(fast(x)) for _ in range(RUNS)]
     assert found == expected
     texts = [str(w.message) for w in told]
     assert len(texts) == 1

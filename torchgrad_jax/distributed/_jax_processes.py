@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 
-from .._core.arrays import placement, summands
+from .._core.arrays import summands
 from .._core.jax.private import backends_are_open
 from ._rendezvous import place
 from ._stores import Store, own_address
@@ -138,18 +138,8 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> None:
             f"own ({e})"
         ) from None
     _notice_exceptions()
-    summands.RUN.append(_run)
+    summands.SEVERAL.append(True)
     jax.devices()  # this waits for all processes, so it must not be left to whichever of them makes a tensor first
-
-
-def _run(kernel: Any, plan: Any, args: Any) -> Any:
-    """Run a kernel where arrays may lie on a mesh over several processes; before there are any, as it is."""
-    if placement.MANY:
-        from .tensor._summands import run
-
-        summands.RUN[:] = [run]
-        return run(kernel, plan, args)
-    return kernel(*args)
 
 
 def _free_port() -> int:

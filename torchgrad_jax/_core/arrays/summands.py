@@ -22,7 +22,7 @@ class Summands:
     """What is known of an array that is a reduction of what the processes have."""
 
     own: Any
-    """What this process has."""
+    """What this process has; None where it has all devices, or is not known."""
     reductions: Mapping[str, str]
     """How the axes of the mesh reduce: "sum", "avg", "max", "min" or "product"."""
 
@@ -31,6 +31,8 @@ _NOTES: dict[int, tuple[weakref.ref[Any], Summands]] = {}
 """By the identity of the array."""
 RUN: list[Callable[[Any, Any, Any], Any]] = []
 """Runs a compiled kernel, given with its plan and arguments, where arrays lie on a mesh over several processes."""
+SEVERAL: list[bool] = []
+"""Not empty once JAX knows of several processes: until then nobody asks for summands."""
 
 
 def note(array: Any, summands: Summands) -> Any:
@@ -58,7 +60,9 @@ def carry(array: Any, other: Any, view: Callable[[Any], Any]) -> None:
     if found is None or _axes(array) != _axes(other):
         return
     own = found.own
-    if own.shape != array.shape:  # only this process's block of the view is read
+    if own is None or (own.shape != array.shape and len(array.sharding.addressable_devices) > 1):
+        own = None
+    elif own.shape != array.shape:  # only this process's block of the view is read
         whole = np.zeros(array.shape, own.dtype)
         whole[_block(array)] = own
         own = np.asarray(view(whole))[_block(other)]

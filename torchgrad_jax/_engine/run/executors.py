@@ -101,9 +101,10 @@ class Compiled:
         if not self._counted and not _any_traced(args):
             self._counted = True
             KERNELS.compiled(None if self._owner is None else self._owner())
-            if self._settle is not None and not summands.RUN:
+            if self._settle is not None and not summands.SEVERAL:
                 self._settle(getattr(self.kernel, "settled", self.kernel))
-        if summands.RUN and self.kernel.__class__ is Jitted and self.kernel.plan is not None:
+        several = summands.SEVERAL and summands.RUN
+        if several and self.kernel.__class__ is Jitted and self.kernel.plan is not None:
             return summands.RUN[0](self.kernel, self.kernel.plan(), args)
         return self.kernel(*args)
 

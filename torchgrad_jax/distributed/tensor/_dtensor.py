@@ -17,7 +17,7 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..._core.arrays import placement
+from ..._core.arrays import placement, summands
 from ..._core.errors.messages import AsWritten
 from ..._core.state import MODES
 from ..._engine.memory.strided import is_direct, placement_of_tensor, read
@@ -30,7 +30,7 @@ from .._collectives import all_reduce, broadcast
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._parts import kept_of, of_block, part_of
 from ._specs import FREE, checked, fitting, own_block, placements_of, reduced, sharding_of, spec_of
-from ._summands import note_of, reductions_of, say_summands, without_note
+from ._summands import note_of, reductions_of, run, say_summands, without_note
 from .placement_types import Partial, Placement
 
 _MESHES: weakref.WeakKeyDictionary[Any, DeviceMesh] = weakref.WeakKeyDictionary()
@@ -349,7 +349,7 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
 def _part(t: Tensor) -> Tensor:
     """What this process has of a tensor over several, without history."""
     found = note_of(t)
-    return part_of(t.detach()) if found is None else wrap_array(found.own)
+    return part_of(t.detach()) if found is None or found.own is None else wrap_array(found.own)
 
 
 class FromLocal(Function):
@@ -454,3 +454,4 @@ def install() -> None:
         setattr(Tensor, method.__name__, AttributeOfSome(method.__name__, _bound(method)))
         setattr(DTensor, method.__name__, method)
     OTHER_TEXTS.append(_text)
+    summands.RUN.append(run)

@@ -29,6 +29,7 @@ from ..._engine.memory.strided import is_direct, read
 from ..._engine.memory.tensor import Tensor, kept_array
 from ..._engine.run.trace import Plan, ViewPlan, aval
 from ..device_mesh import DeviceMesh
+from ._parts import block_of
 from ._reductions import State, Unknown, found_in, traced
 from .placement_types import Partial, Placement
 
@@ -52,12 +53,12 @@ def say_summands(t: Tensor, mesh: DeviceMesh, placements: Sequence[Placement], o
     found = {a: p.reduce_op for axes, p in rows if isinstance(p, Partial) for a in axes}
     if found:
         array = read(t)
-        if own is None:
-            own = own_of(array)
+        if own is None and not array.sharding.is_fully_addressable:
+            own = block_of(t)
             for number, p in enumerate(placements):
                 if isinstance(p, Partial) and p.reduce_op in _NOTHING and mesh.get_local_rank(number):
                     own = np.full_like(own, _NOTHING[p.reduce_op])
-        summands.note(array, Summands(own, found))
+        summands.note(array, Summands(None if array.sharding.is_fully_addressable else own, found))
     return t
 
 

@@ -556,3 +556,97 @@ def parameters_in_unequal_parts(m, d):
     kept = [*model.parameters(), *[p.grad for p in model.parameters()], *state]
     kinds = [isinstance(t, tensors.DTensor) for t in (norm, *kept)]
     return kinds, whole(norm), [t.to_local().detach() for t in kept]
+
+
+def operators_that_give_summands(m, d):
+    """What each process has of a result that all of them add up, average or compare, and what programs make of it."""
+    meshes, tensors, *_ = parts(m)
+    functions, n, found = m.nn.functional, d.get_world_size(), []
+    mesh = meshes.init_device_mesh("cpu", (n,))
+    split, other, everywhere = tensors.Shard(0), tensors.Shard(1), tensors.Replicate()
+    calls = {
+        "sum": lambda x, y: x.sum(),
+        "sum of rows": lambda x, y: x.sum(0),
+        "sum of columns": lambda x, y: x.sum(1, keepdim=True),
+        "mean": lambda x, y: x.mean(),
+        "mean of rows": lambda x, y: x.mean(0),
+        "largest": lambda x, y: x.amax(0),
+        "smallest": lambda x, y: x.min(),
+        "product": lambda x, y: (x / 8).prod(0),
+        "some": lambda x, y: (x > 8).any(),
+        "loss": lambda x, y: functions.mse_loss(x, y),
+        "loss as a sum": lambda x, y: functions.l1_loss(x, y, reduction="sum"),
+        "matmul": lambda x, y: x.t() @ y,
+        "linear": lambda x, y: functions.linear(x, y),
+        "bmm": lambda x, y: m.bmm(x.unsqueeze(0), y.unsqueeze(0).transpose(1, 2)),
+        "mv": lambda x, y: x @ y[0],
+        "times a number": lambda x, y: -x.sum() * 2 / 3,
+        "plus a number": lambda x, y: x.sum() + 1,
+        "plus another": lambda x, y: x.sum(0) + y.sum(0),
+        "times another": lambda x, y: x.sum() * y.sum(),
+        "stacked": lambda x, y: m.stack([x.sum(), y.sum()]),
+        "seen otherwise": lambda x, y: x.sum(0).view(2, 4).t(),
+        "another dtype": lambda x, y: x.sum().double(),
+        "changed": lambda x, y: x.sum().mul_(2),
+        "not linear": lambda x, y: x.sum(0).relu(),
+        "split as before": lambda x, y: x.softmax(1).exp() if x.placements[0] == split else x.softmax(0),
+    }
+    values = m.arange(64.0).reshape(8, 8) / 16 - 1, m.arange(64.0).reshape(8, 8).flip(0) / 32 - 1
+    for first, second in ((split, split), (other, other), (other, everywhere), (everywhere, everywhere)):
+        for name, call in calls.items():
+            x, y = (tensors.distribute_tensor(v, mesh, [p]) for v, p in zip(values, (first, second), strict=True))
+            out = call(x, y)
+            found.append((name, str(out.placements), out.to_local(), whole(out)))
+    x = tensors.distribute_tensor(values[0], mesh, [split]).requires_grad_()
+    total = x.square().sum().to_local()
+    d.all_reduce(total)
+    loss = x.square().sum() * 3
+    (whole(loss) + x.mean().redistribute(placements=[everywhere]).to_local()).backward()
+    return found, total.detach(), whole(x.grad)
+
+
+def summands_along_two_dimensions(m, d):
+    """Results that one dimension of a mesh splits, and another one adds up."""
+    meshes, tensors, *_ = parts(m)
+    mesh, found = meshes.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp")), []
+    values = m.arange(64.0).reshape(8, 8) / 16 - 1
+    split = tensors.Shard(0), tensors.Shard(1), tensors.Replicate()
+    for first, second in ((split[0], split[1]), (split[0], split[0]), (split[2], split[1])):
+        x = tensors.distribute_tensor(values, mesh, [first, second])
+        for out in (x.sum(), x.sum(0), x.mean(0), x.sum(0)[2:6], x.sum(0).view(8, 1), x.t() @ x, -x.sum(1)):
+            found.append((str(out.placements) if out.shape != (4,) else "", whole(out)))
+            if out.shape != (4,):
+                found.append(out.to_local())
+    return found
+
+
+def meshes_of_the_same_devices(m, d):
+    """Two meshes of the same devices: tensors meet if both meshes are equal, whoever made them."""
+    meshes, tensors, *_ = parts(m)
+    line, again = (meshes.init_device_mesh("cpu", (4,)) for _ in range(2))
+    grid, named = (
+        meshes.init_device_mesh("cpu", s, mesh_dim_names=n) for s, n in (((2, 2), ("a", "b")), ((4,), ("c",)))
+    )
+
+    def made(mesh):
+        return tensors.distribute_tensor(m.ones(4, 4), mesh, [tensors.Shard(0)] * mesh.ndim)
+
+    calls = (
+        lambda x, y: x + y,
+        lambda x, y: x @ y,
+        lambda x, y: x.clone().add_(y),
+        lambda x, y: x.clone().copy_(y),
+        lambda x, y: x.clone()[0].copy_(y[0]),
+        lambda x, y: m.where(x > 0, x, y),
+        lambda x, y: m.stack([x, y]),
+        lambda x, y: m.equal(x, y),
+    )
+    found = []
+    for call in calls:
+        call(made(line), made(again))
+        call(made(grid["a"]), made(grid["a"]))
+        found.append([complaint(lambda c=call, o=o: c(made(line), made(o)))[0] for o in (grid, named)])
+    if m.__name__ != "torch":
+        text = complaint(lambda: made(line).clone().copy_(made(grid)))[1]
+        assert "copy_ on inputs with different meshes: got (dim_0=4)" in text, text
+    return found

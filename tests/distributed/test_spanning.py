@@ -89,6 +89,11 @@ def layers_that_give_summands(m, d):
 
 
 @together
+def operators_that_give_summands(m, d):
+    return spanning.operators_that_give_summands(m, d)
+
+
+@together
 def meshes_that_differ(m, d):
     return spanning.meshes_that_differ(m, d)
 

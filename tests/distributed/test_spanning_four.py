@@ -35,6 +35,16 @@ def layers_that_give_summands(m, d):
 
 
 @together
+def summands_along_two_dimensions(m, d):
+    return spanning.summands_along_two_dimensions(m, d)
+
+
+@together
+def meshes_of_the_same_devices(m, d):
+    return spanning.meshes_of_the_same_devices(m, d)
+
+
+@together
 def stages_that_differ(m, d):
     """Each stage of a pipeline splits its own layer over a mesh of its ranks; a slice of one mesh is refused."""
     meshes, _, fsdp, _, _ = spanning.parts(m)

@@ -14,6 +14,7 @@ from typing import Any
 
 import jax
 
+from .._core.arrays import summands
 from .._core.jax.private import backends_are_open
 from ._rendezvous import place
 from ._stores import Store, own_address
@@ -137,6 +138,7 @@ def connect(store: Store, rank: int, size: int, timeout: float) -> None:
             f"own ({e})"
         ) from None
     _notice_exceptions()
+    summands.SEVERAL.append(True)
     jax.devices()  # this waits for all processes, so it must not be left to whichever of them makes a tensor first
 
 

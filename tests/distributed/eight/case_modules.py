@@ -746,7 +746,7 @@ ERRORS: dict[str, tuple[type[Exception], str, Any]] = {
     ),
     "plan": (TypeError, "Expect Union", lambda: parallelize_module(network(), line(), 3)),
     "meshes-of-other-devices": (
-        RuntimeError, r"different meshes: got \(8,\) over the devices \[0, .* and \(4,\) over the devices \[0, 1,",
+        RuntimeError, r"different meshes: got \(dim_0=8\) over the devices \[0, .* and \(dim_0=4\) over",
         lambda: distribute_tensor(torch.ones(8), line(), [Shard(0)])
         + distribute_tensor(torch.ones(8), init_device_mesh("cpu", (4,)), [Shard(0)]),
     ),

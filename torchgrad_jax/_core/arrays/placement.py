@@ -114,6 +114,15 @@ def check_dims(shape: tuple[int, ...], sharding: Sharding) -> None:
         )
 
 
+def check_mesh(there: Sharding | None, array: Any) -> None:
+    """Complain about an array on another mesh than the storage that it is written to."""
+    other = getattr(array, "sharding", None)
+    if not isinstance(there, NamedSharding) or not isinstance(other, NamedSharding):
+        return
+    if not isinstance(array, jax.core.Tracer) and other.mesh != there.mesh:
+        raise ValueError(f"an array on {other.mesh} is written to a storage on {there.mesh}")
+
+
 class OnAllDevices:
     """The inputs of a program over several devices that lie on one device.
 

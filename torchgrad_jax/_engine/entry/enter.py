@@ -76,21 +76,19 @@ class Form(ABC):
 
 
 def _of_meshes(name: str, args: Sequence[Any]) -> RuntimeError | None:
-    """A complaint about tensors over the devices of two meshes, of which JAX lists the arguments of its kernel."""
+    """A complaint about tensors over two meshes: JAX lists the arguments of its kernel, or has none if both have the
+    same devices in the same order."""
     found = [placement_of_tensor(t) for t in tensors_in(args)]
     meshes = [there.mesh for there in found if isinstance(there, NamedSharding) and isinstance(there.mesh, Mesh)]
     for other in meshes:
-        if _devices(other) != _devices(meshes[0]):
+        if other != meshes[0]:
             return RuntimeError(MESHES.format(name=name, one=_text_of_mesh(meshes[0]), other=_text_of_mesh(other)))
     return None
 
 
-def _devices(mesh: Mesh) -> list[int]:
-    return [d.id for d in mesh.devices.flat]
-
-
 def _text_of_mesh(mesh: Mesh) -> str:
-    return f"{mesh.devices.shape} over the devices {_devices(mesh)}"
+    sizes = ", ".join(f"{name}={n}" for name, n in mesh.shape.items())
+    return f"({sizes}) over the devices {[d.id for d in mesh.devices.flat]}"
 
 
 def enter(me: Any, args: Any, kwargs: Any = NO_NAMES, more: Any = (), out: Any = None) -> Any:

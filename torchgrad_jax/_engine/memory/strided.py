@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..._core.arrays import placement, shapes, uneven
+from ..._core.arrays import placement, shapes, summands, uneven
 from ..._core.arrays.meta import Meta
 from ..._core.arrays.placement import MANY, place, spread_over
 from ..._core.errors import messages as errors, warn
@@ -515,6 +515,7 @@ def read_stored(t: Tensor) -> Any:
         array = kernel.call(held, al.offset)
     if MANY and (there := _placement_of_view(t)) is not None:
         array = place(array, uneven.even(there, t._m.shape))
+        summands.carry(held, array, lambda part: kernel.call(part, al.offset))
     # A tracer must not be met again outside of its trace.
     if st.views_keep_values and not isinstance(array, jax.core.Tracer):
         al.array, al.stamp = array, stamp
@@ -534,7 +535,7 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
     with WRITE_LOCK:
         al, st, mode, run = t._al, t._st, MODES.bits, MODES.run
         if MANY:
-            placement_of(st)
+            placement.check_mesh(placement_of(st), array)
         if mode & UNDER_JAX:
             before_write(t, array)
         whole, follows_jax = is_direct(t), not mode & GRAD and (run.jax_derives or mode & CUT)

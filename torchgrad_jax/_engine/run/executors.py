@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 import jax
 import numpy as np
 
-from ..._core.arrays import devices, sums, transfer
+from ..._core.arrays import devices, summands, sums, transfer
 from ..._core.arrays.meta import Meta
 from ..._core.arrays.out_of_memory import guarded
 from ..._core.host import choice, code as host, writes
@@ -36,10 +36,12 @@ class Jitted:
         alone: the same without rules for derivatives, which is sooner traced. It runs where all arguments have values.
     """
 
-    __slots__ = ("__weakref__", "_alone", "_fn", "_made", "_made_alone")
+    __slots__ = ("__weakref__", "_alone", "_fn", "_made", "_made_alone", "plan")
 
     def __init__(self, fn: Callable[..., Any], alone: Callable[..., Any] | None = None) -> None:
         self._fn, self._alone = fn, alone
+        self.plan: Owner | None = None
+        """Gives the plan of which this is the forward."""
         self._made: Any = None
         self._made_alone: Any = None
 
@@ -99,8 +101,11 @@ class Compiled:
         if not self._counted and not _any_traced(args):
             self._counted = True
             KERNELS.compiled(None if self._owner is None else self._owner())
-            if self._settle is not None:
+            if self._settle is not None and not summands.SEVERAL:
                 self._settle(getattr(self.kernel, "settled", self.kernel))
+        several = summands.SEVERAL and summands.RUN
+        if several and self.kernel.__class__ is Jitted and self.kernel.plan is not None:
+            return summands.RUN[0](self.kernel, self.kernel.plan(), args)
         return self.kernel(*args)
 
     def check(self, xs: Any) -> None:

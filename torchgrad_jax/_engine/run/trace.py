@@ -348,6 +348,7 @@ class Plan:
         """`fn` as a kernel, or as NumPy code; it is traced when it is called, unless its steps are known."""
         me = weakref.ref(self)
         settle, kernel = functools.partial(_settle, me), executors.jitted(fn, steps)
+        kernel.plan = me
         if steps is None:
             return executors.choose_later(kernel, self.device, settle, me)
         numbers = self.call.has_numbers

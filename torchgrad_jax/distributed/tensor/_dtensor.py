@@ -17,11 +17,11 @@ import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..._core.arrays import placement
+from ..._core.arrays import placement, summands
 from ..._core.errors.messages import AsWritten
 from ..._core.state import MODES
 from ..._engine.memory.strided import is_direct, placement_of_tensor, read
-from ..._engine.memory.tensor import PlacedStorage, Tensor
+from ..._engine.memory.tensor import PlacedStorage, Tensor, wrap_array
 from ..._engine.tensor.attributes import OTHER_TEXTS, AttributeOfSome, own_text
 from ..._functions.exchange import as_tensor
 from ...autograd.function import Function
@@ -30,7 +30,7 @@ from .._collectives import all_reduce, broadcast
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._parts import kept_of, of_block, part_of
 from ._specs import FREE, checked, fitting, own_block, placements_of, reduced, sharding_of, spec_of
-from ._summands import is_reduction, own_summand, say_summands, summands_of
+from ._summands import note_of, reductions_of, run, say_summands, without_note
 from .placement_types import Partial, Placement
 
 _MESHES: weakref.WeakKeyDictionary[Any, DeviceMesh] = weakref.WeakKeyDictionary()
@@ -58,8 +58,8 @@ class _DTensorMeta(type(Tensor)):
 class DTensor(Tensor, metaclass=_DTensorMeta):
     """A tensor over the devices of a mesh; made by `distribute_tensor`, `from_local` and what computes with them.
 
-    Differs from torch: plain tensors may be mixed in, they count as replicated; sums are reduced where they are
-    computed, so that only what the program says to be `Partial` is, and views of it.
+    Differs from torch: plain tensors may be mixed in, they count as replicated; in a process with all devices of the
+    mesh no result is `Partial`.
     """
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
@@ -95,8 +95,7 @@ class DTensor(Tensor, metaclass=_DTensorMeta):
         mesh = current_mesh(device_mesh)
         wanted = _of_local(mesh, placements, local_tensor.ndim)
         if not is_own(mesh):
-            out = _from_processes(local_tensor, mesh, wanted, shape, run_check, grad_placements)
-            return say_summands(out, wanted)
+            return _from_processes(local_tensor, mesh, wanted, shape, run_check, grad_placements)
         if shape is not None and tuple(shape) != tuple(local_tensor.shape):
             raise ValueError(
                 f"DTensor.from_local(): this process has all devices of {mesh}, so that its part of shape "
@@ -148,11 +147,10 @@ def _from_processes(
         return FromLocal.apply(local, mesh, wanted, shape, agree, of_grad)
     if agree:
         local = _agreed(local, mesh, wanted)
-    local, wanted = _reduced(local, mesh, wanted), reduced(wanted)
-    there = NamedSharding(mesh.jax_mesh, spec_of(mesh, wanted, local.ndim))
-    block = np.asarray(read(local))
+    own, there = read(local), NamedSharding(mesh.jax_mesh, spec_of(mesh, reduced(wanted), local.ndim))
+    block = np.asarray(read(_reduced(local, mesh, wanted)))
     whole = _whole_shape(block.shape, there) if shape is None else tuple(shape)
-    return said(of_block(block, there, whole, local), mesh)
+    return say_summands(said(of_block(block, there, whole, local), mesh), mesh, wanted, own)
 
 
 def _whole_shape(part: tuple[int, ...], there: NamedSharding) -> tuple[int, ...]:
@@ -213,12 +211,17 @@ def spread(t: Tensor, mesh: DeviceMesh, wanted: Any, if_it_fits: bool = False) -
         wanted = fitting(mesh, wanted, tuple(t.shape), spec)
     if not MODES.run.at_once and (held is None or FREE in held.spec):
         return said(t.to(_sharding_for(t, mesh, wanted)), mesh)
-    out = t.to(sharding_of(mesh, wanted, tuple(t.shape), spec))
-    if out is t and (is_reduction(t) or wanted != asked):  # whether there are summands is said of a storage
-        out = t.clone()
+    there = sharding_of(mesh, wanted, tuple(t.shape), spec)
+    reductions = reductions_of(t, mesh) if held is not None and held.mesh == mesh.jax_mesh else (None,) * mesh.ndim
+    same = reductions == tuple(p if isinstance(p, Partial) else None for p in asked)
+    if same and held is not None and placement.lies_at(kept_of(t)[0], there):
+        return said(t.view_as(t) if t.requires_grad else t.detach(), mesh)
+    out = t.to(there)
+    if not same or any(reductions):  # which summands there are is said of an array
+        out = without_note(t.clone() if out is t else out)
     elif out is t:
         out = t.view_as(t) if t.requires_grad else t.detach()
-    return say_summands(said(out, mesh), asked)
+    return say_summands(said(out, mesh), mesh, asked)
 
 
 def _sharding_for(t: Tensor, mesh: DeviceMesh, wanted: Any) -> NamedSharding:
@@ -277,9 +280,9 @@ _mesh_of = device_mesh
 
 def placements(t: Tensor) -> tuple[Placement, ...]:
     """What each dimension of the mesh does with a tensor, as its array says, and the program of its summands."""
-    spec = _sharding(t, "placements").spec
-    found = placements_of(device_mesh(t), spec)
-    return tuple(p if of is None else of for p, of in zip(found, summands_of(t, len(found)), strict=True))
+    spec, mesh = _sharding(t, "placements").spec, device_mesh(t)
+    found = placements_of(mesh, spec)
+    return tuple(p if of is None else of for p, of in zip(found, reductions_of(t, mesh), strict=True))
 
 
 def redistribute(
@@ -323,8 +326,8 @@ def redistribute(
 def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     """What this process has of the tensor; in a process with all devices, the tensor itself as an ordinary one.
 
-    Of a tensor with summands the first process along the mesh has all, and the others what changes nothing: zeros, for
-    a sum.
+    Of a tensor that is `Partial` that is its own summand. Where a module's `output_layouts` say so of what all have,
+    the first process has all, and the others what changes nothing: zeros, for a sum.
 
     Args:
         grad_placements: what the gradients of all processes are of the tensor's gradient: its parts or the summands of
@@ -345,7 +348,8 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
 
 def _part(t: Tensor) -> Tensor:
     """What this process has of a tensor over several, without history."""
-    return own_summand(part_of(t.detach()), device_mesh(t), placements(t))
+    found = note_of(t)
+    return part_of(t.detach()) if found is None or found.own is None else wrap_array(found.own)
 
 
 class FromLocal(Function):
@@ -400,7 +404,8 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     there = _sharding(self, "full_tensor")
     everywhere = NamedSharding(there.mesh, PartitionSpec())
     if not MODES.run.at_once or self.requires_grad or self._m.device.type == "meta":
-        out = (self.clone() if is_reduction(self) else self).to(everywhere)
+        out = self if note_of(self) is None else without_note(self.clone())
+        out = out.to(everywhere)
         if MODES.run.at_once and self.requires_grad and not there.is_fully_addressable:
             return ToLocal.apply(out, grad_placements)
         out = out.view_as(out) if out is self else out
@@ -420,7 +425,7 @@ def _is_elsewhere(self: Tensor) -> bool:
 
 def _text(t: Tensor) -> str | None:
     """torch's text for a DTensor, of what the program itself distributed."""
-    if _is_elsewhere(t) or (is_reduction(t) and isinstance(t, DTensor)):
+    if _is_elsewhere(t) or (isinstance(t, DTensor) and MODES.run.at_once and note_of(t) is not None):
         shown = own_text(_local_tensor(t))
     elif t._st in _MESHES and isinstance(t, DTensor) and MODES.run.at_once:
         shown = own_text(t)
@@ -449,3 +454,4 @@ def install() -> None:
         setattr(Tensor, method.__name__, AttributeOfSome(method.__name__, _bound(method)))
         setattr(DTensor, method.__name__, method)
     OTHER_TEXTS.append(_text)
+    summands.RUN.append(run)

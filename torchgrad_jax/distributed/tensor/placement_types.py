@@ -81,8 +81,8 @@ class Replicate(Placement):
 class Partial(Placement):
     """The tensor is a reduction of what the processes along the mesh's dimension have.
 
-    XLA reduces within the operator that makes such values, so a tensor has this placement only where the program says
-    so, by `from_local` or the layout of a module's output. The first process then has the whole as its summand.
+    So is the sum over a dimension that is split, what is linear in one, and what a program says to be one, by
+    `from_local` or the layout of a module's output.
     """
 
     reduce_op: str = "sum"

@@ -45,7 +45,7 @@ test: $(VENV)/.installed-test ## run tests and compat_suite on all cores, with o
 	$(RUN_PYTEST) tests compat_suite
 
 quick: LONG = yes
-quick: $(VENV)/.installed-test ## the first tests of each file, in some minutes; the end says what is left out
+quick: $(VENV)/.installed-test ## the first tests of each file, in a minute; the end says what is left out
 	$(RUN_PYTEST) --quick tests compat_suite
 
 # Programs that call the same operators again and again; each call is read in its short form and in its general one.

@@ -20,8 +20,10 @@ ROOT = Path(__file__).resolve().parent
 SEED = 0
 _SOME = 16
 """In so many parts the tests with the mark `long` are divided: each day that has a commit runs another one."""
-_FIRST = 3
+_FIRST = 2
 """So many tests of each file are quick ones."""
+_START_PROCESSES = ("tests/distributed", "tests/export", "tests/utils/loading")
+"""Folders without quick tests: seconds go by until a process that a test starts has imported the package."""
 
 # JAX reads these when it is imported; programs that the tests start inherit them.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(ROOT / ".jax_cache"))
@@ -59,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--quick",
         action="store_true",
-        help=f"run the first case of the first {_FIRST} tests of each file, its plainest, and none that are long",
+        help=f"run the first case of the first {_FIRST} tests of each file, its plainest, none of them long",
     )
 
 
@@ -133,13 +135,13 @@ def _choose_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--quick"):
         return
     chosen: dict[Path, dict[str, pytest.Item]] = {}
-    short = [item for item in items if not _is_long(item)]
+    short = [item for item in items if not _is_long(item) and not item.nodeid.startswith(_START_PROCESSES)]
     for item in short:
         tests = chosen.setdefault(item.path, {})
         if len(tests) < _FIRST:
             tests.setdefault(getattr(item, "originalname", item.name), item)
     kept = [item for tests in chosen.values() for item in tests.values()]
-    _left_out.update({"long": len(items) - len(short), "others": len(short) - len(kept)})
+    _left_out.update({"slow": len(items) - len(short), "others": len(short) - len(kept)})
     _keep(config, items, kept)
 
 
@@ -258,8 +260,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     most = max([_memory.most, *_of_workers])
     if _left_out:
         terminalreporter.write_line(
-            f"quick: left out are {_left_out['long']} tests with the mark `long`, which `make conformance` runs, and "
-            f"{_left_out['others']} that are not among the first {_FIRST} of their file, which `make test` runs"
+            f"quick: left out are {_left_out['slow']} tests that are marked as long or start processes, and "
+            f"{_left_out['others']} that are not among the first {_FIRST} of their file"
         )
     terminalreporter.write_line(f"memory: no process of the tests held more than {most} MB")
 

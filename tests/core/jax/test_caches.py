@@ -387,6 +387,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_engine/surface.py", "_functions/fresh.py", "_functions/shape.py",
         "_ops/registry.py", "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py",
         "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",
+        "distributed/tensor/_summands.py",
         "multiprocessing/_carrying.py", "ops.py",
     },
     "what the user registers": {
@@ -395,8 +396,8 @@ BOUNDED_BY_THEIR_KEYS = {
         "nn/utils/parametrize.py", "serialization/__init__.py", "utils/_tree_nodes.py", "utils/flop_counter.py",
     },
     "as long as something else lives": {
-        "_bridge/compile/watch/code_that_reads.py", "_core/jax/running_transforms.py", "_engine/graph/saved.py",
-        "_engine/passes/walk.py",
+        "_bridge/compile/watch/code_that_reads.py", "_core/arrays/summands.py", "_core/jax/running_transforms.py",
+        "_engine/graph/saved.py", "_engine/passes/walk.py",
         "distributed/_stores.py", "utils/data/_utils/signal_handling.py",
     },
     "emptied by hand when they are full": {

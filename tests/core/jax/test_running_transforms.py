@@ -114,3 +114,32 @@ def test_a_trace_may_end_while_another_one_is_looked_for(monkeypatch):
 
     assert jax.grad(f)(1.0) == 1.0
     assert not MODES.bits & UNDER_JAX
+
+
+def test_kernels_that_are_made_meanwhile_leave_tensors_inside_of_their_transform():
+    """The mark of a write counts once inside of a transform, also where operators are met first there."""
+    versions = []
+
+    class Doubled(tg.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return x.mul_(2)
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            ctx.mark_dirty(*inputs)
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    def f(x):
+        y = x.sinh().atanh()
+        Doubled.apply(y)
+        versions.append(y._version)
+        return y.sum()
+
+    tg.clear_caches()
+    for _ in range(2):
+        tg.func.grad(f)(tg.linspace(0.1, 0.5, 11))
+    assert versions == [1, 1]

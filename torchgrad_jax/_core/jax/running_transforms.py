@@ -17,8 +17,27 @@ import jax
 from ..state import MODES, UNDER_JAX, next_level
 from .private import watch_traces
 
-_BEGAN: dict[int, tuple[Any, int, set[int]]] = {}
-"""Of each running trace, by identity: a weak reference to it, its number, and the running traces of its thread."""
+
+class _Began:
+    """A running trace.
+
+    Attributes:
+        trace: gives the trace, or None when it is over.
+        level: its number.
+        before: what `MODES.birth` was when it began.
+        running: the running traces of its thread, by identity.
+    """
+
+    __slots__ = ("before", "level", "running", "trace")
+
+    def __init__(self, trace: Any, level: int, running: set[int]) -> None:
+        number = id(trace)
+        self.trace = weakref.ref(trace, lambda _: _end(number))
+        self.level, self.before, self.running = level, MODES.birth, running
+
+
+_BEGAN: dict[int, _Began] = {}
+"""By identity of the trace."""
 
 make_watch: Callable[[], Any] | None = None
 """Gives what watches over the outermost trace of a thread: its `finish(failed)` is called when that ends."""
@@ -90,8 +109,8 @@ def _begin(trace: Any) -> None:
         running = MODES.open_traces = set()
     if not running:
         _OUTERMOST[number] = _Outermost()
-    MODES.birth = level = next_level()
-    _BEGAN[number] = weakref.ref(trace, lambda _: _end(number)), level, running
+    _BEGAN[number] = found = _Began(trace, next_level(), running)
+    MODES.birth = found.level
     running.add(number)
     MODES.bits |= UNDER_JAX
 
@@ -102,20 +121,31 @@ def _end(number: int) -> None:
     if found is None:
         return
     _OUTERMOST.pop(number, None)
-    running = found[-1]
+    running = found.running
     for other in [n for n in _copied(running) if _parent(n) == number]:
         _end(other)
     running.discard(number)
+    _give_back_birth(found)
     # This comes last: if a signal interrupts it, it is done when the trace is freed.
     _BEGAN.pop(number, None)
     if not running and MODES.open_traces is running:
         _forget()
 
 
+def _give_back_birth(ended: _Began) -> None:
+    """Have new storages bear the number that they bore before a trace began; traces may end in any order."""
+    for n in _copied(ended.running):
+        other = _BEGAN.get(n)
+        if other is not None and other.before == ended.level:
+            other.before = ended.before
+    if MODES.open_traces is ended.running and MODES.birth == ended.level:
+        MODES.birth = ended.before
+
+
 def _parent(number: int) -> int:
     """The identity of the trace that a running one is part of; that of None for one that is over."""
     found = _BEGAN.get(number)
-    return id(None if found is None else getattr(found[0](), "parent_trace", None))
+    return id(None if found is None else getattr(found.trace(), "parent_trace", None))
 
 
 def _forget() -> None:
@@ -126,7 +156,7 @@ def _forget() -> None:
 def began(trace: Any) -> int:
     """The number of a trace of JAX's; 0 for traces of this package's own."""
     found = _BEGAN.get(id(trace))
-    return 0 if found is None else found[1]
+    return 0 if found is None else found.level
 
 
 def current_trace() -> Any:

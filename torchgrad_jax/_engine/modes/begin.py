@@ -17,13 +17,13 @@ from .written_steps import JaxprSteps, TapedSteps
 
 
 class within:
-    """Inside, the code belongs to a run; new storages bear the number `birth`."""
+    """Inside, the code belongs to a run; new storages bear the number `birth`, or that of a transform begun since."""
 
     __slots__ = ("before", "bits", "run", "values")
 
     def __init__(self, run: TracedRun, birth: int) -> None:
         self.run = run
-        self.values = {"run": run, "runs": (*run.around["runs"], run), "birth": birth}
+        self.values = {"run": run, "runs": (*run.around["runs"], run), "birth": max(birth, MODES.birth)}
         self.values["bits"] = MODES.bits & ~UNDER_JAX | run.outer_traced | IN_RUN
         self.before = {name: getattr(MODES, name) for name in ("run", "runs", "birth")}
         self.bits = MODES.bits & (IN_RUN | UNDER_JAX)

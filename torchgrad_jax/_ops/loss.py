@@ -161,7 +161,7 @@ def _bce_jvp(primals: Any, tangents: Any) -> Any:
     """torch keeps the denominator above 1e-12 in single precision, and does not clamp the target's slope."""
     (x, y), (tx, ty) = primals, tangents
     variance = (1 - x) * x
-    least = 9.999999960041972e-13
+    least = float(np.float32(1e-12))
     variance = where(variance < least, jnp.asarray(least, x.dtype), variance)
     return _bce(x, y), tx * ((x - y) / variance) + ty * (lax.log1p(-x) - lax.log(x))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -43,6 +45,73 @@ def program(name: str, fn: Callable[[Any], Any]) -> Any:
 def table(rows: dict[str, Callable[[Any], Any]]) -> Programs:
     """The same for one-liners."""
     return Programs(program(name, fn) for name, fn in rows.items())
+
+
+def steps(
+    rows: dict[str, Callable[..., Any]], make: Callable[[Any], dict[str, Any]] = lambda m: {}, attempted: bool = False
+) -> Programs:
+    """Programs that are tuples of steps: after the last, all is looked at that the steps gave and that `make` made.
+
+    steps({"a write to a view is counted": lambda x: (v := x[:1], v.mul_(2))}, lambda m: {"x": m.ones(2)})
+
+    A program gets what its parameters name. With `attempted` it is a single step, which may raise.
+    """
+
+    def played(fn: Callable[..., Any]) -> Callable[[Any], Any]:
+        def run(m: Any) -> Any:
+            made = make(m)
+            gave = attempt(lambda: given(fn, m=m, **made)) if attempted else given(fn, m=m, **made)
+            return seen([*made.values(), *(gave if isinstance(gave, tuple) else [gave])])
+
+        return run
+
+    return table({name: played(fn) for name, fn in rows.items()})
+
+
+def given(fn: Callable[..., Any], **values: Any) -> Any:
+    """What a function gives for those of the values that its parameters name."""
+    return fn(*(values[name] for name in inspect.signature(fn).parameters))
+
+
+def under(mode: AbstractContextManager[Any], fn: Callable[[], Any]) -> Any:
+    """What a step gives inside of a mode."""
+    with mode:
+        return fn()
+
+
+def seen(value: Any) -> Any:
+    """All that can be seen of each tensor in lists and dicts, `locals()` for example, and of the nodes behind it.
+
+    A tensor that came before in the same list is its place there. Of a dict, functions and modules are left out.
+    """
+    if isinstance(value, dict):
+        return {k: seen(v) for k, v in sorted(value.items()) if _is_tensor(v) or isinstance(v, _LOOKED_AT)}
+    if isinstance(value, list | tuple):
+        places: dict[int, int] = {}
+        firsts = [places.setdefault(id(v), i) if _is_tensor(v) else i for i, v in enumerate(value)]
+        return [seen(v) if first == i else first for i, (v, first) in enumerate(zip(value, firsts))]
+    if not _is_tensor(value):
+        return value
+    node = attempt(lambda: tree(value.grad_fn))
+    return everything(value) | ({"node": node} if node else {})
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(type(value), "grad_fn")
+
+
+_LOOKED_AT = (bool, int, float, str, list, tuple, dict, Exception)
+
+
+def six(m: Any) -> Any:
+    """A leaf of two rows with the numbers from 1 to 6."""
+    return m.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], requires_grad=True)
+
+
+def inference(m: Any) -> Any:
+    """An inference tensor with the same numbers, for use outside of the mode."""
+    with m.inference_mode():
+        return m.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
 
 def _told(read: Callable[[], Any]) -> Any:

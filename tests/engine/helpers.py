@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
-
-import pytest
 
 from tests.differential import everything
 from tests.programs import Programs as Programs, attempt as attempt
@@ -60,7 +59,8 @@ def steps(
     def played(fn: Callable[..., Any]) -> Callable[[Any], Any]:
         def run(m: Any) -> Any:
             made = make(m)
-            gave = attempt(lambda: given(fn, m=m, **made)) if attempted else given(fn, m=m, **made)
+            step = given(fn, m=m, **made)
+            gave = attempt(step) if attempted else step()
             return seen([*made.values(), *(gave if isinstance(gave, tuple) else [gave])])
 
         return run
@@ -68,9 +68,9 @@ def steps(
     return table({name: played(fn) for name, fn in rows.items()})
 
 
-def given(fn: Callable[..., Any], **values: Any) -> Any:
-    """What a function gives for those of the values that its parameters name."""
-    return fn(*(values[name] for name in inspect.signature(fn).parameters))
+def given(fn: Callable[..., Any], **values: Any) -> Callable[[], Any]:
+    """A function that has got those of the values that its parameters name."""
+    return functools.partial(fn, **{name: values[name] for name in inspect.signature(fn).parameters if name in values})
 
 
 def under(mode: AbstractContextManager[Any], fn: Callable[[], Any]) -> Any:
@@ -112,40 +112,3 @@ def inference(m: Any) -> Any:
     """An inference tensor with the same numbers, for use outside of the mode."""
     with m.inference_mode():
         return m.tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
-
-
-def _told(read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except Exception as error:
-        return [type(error).__name__, str(error)]
-
-
-def _seen(t: Any) -> Any:
-    node = _told(lambda: tree(t.grad_fn))
-    return everything(t) | ({"node": node} if node else {})
-
-
-def play(m: Any, lines: tuple[str, ...]) -> Any:
-    """What each line raised, whatever the ones before did, and what can be seen of all tensors after the last."""
-    env: dict[str, Any] = {"torch": m}
-    errors = [
-        [i, *error]
-        for i, line in enumerate(lines)
-        if (error := _told(lambda: exec(line, env)))  # noqa: B023
-    ]
-    tensors = {k: v for k, v in env.items() if isinstance(v, m.Tensor)}
-    return errors, {k: _seen(v) for k, v in sorted(tensors.items())}
-
-
-def played(programs: Mapping[str, tuple[str, ...]]) -> Callable[..., None]:
-    """The test of programs by name: each does under both what it does under torch."""
-
-    @pytest.mark.parametrize("name", programs)
-    def test_program(name: str, same: Any) -> None:
-        def run(m: Any) -> Any:
-            return play(m, programs[name])
-
-        same(run, name)
-
-    return test_program

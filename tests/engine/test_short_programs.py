@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from operator import itruediv, setitem
 from typing import Any
 
@@ -30,6 +31,12 @@ def leaf_and_copy(m: Any) -> dict[str, Any]:
 def leaf_and_view(m: Any) -> dict[str, Any]:
     b = m.ones(2, 3)
     return {"x": six(m), "b": b, "v": b[::2]}
+
+
+def dual(m: Any, fn: Callable[[Any], Any]) -> Any:
+    """What a function of `forward_ad` gives inside of a level."""
+    with m.autograd.forward_ad.dual_level():
+        return fn(m.autograd.forward_ad)
 
 
 def expanded(m: Any) -> dict[str, Any]:
@@ -178,8 +185,7 @@ HISTORY = {
 test_history = steps(HISTORY, lambda m: {"x": six(m)}).test()
 
 VIEWS = {
-    "a view whose base became tracked refuses a write": lambda x, b, v: (
-        b[0:1].mul_(x[0]), attempt(lambda: v.mul_(2))),
+    "a view whose base became tracked refuses a write": lambda x, b, v: (b[0:1].mul_(x[0]), attempt(lambda: v.mul_(2))),
     "a view whose base became tracked takes a write after its node was looked at": lambda x, b, v: (
         b[0:1].mul_(x[0]), v.grad_fn, v.mul_(2)),
 }  # fmt: skip
@@ -266,6 +272,22 @@ NODES = {
 }  # fmt: skip
 test_nodes = steps(NODES, lambda m: {"x": six(m)}).test()
 
+DUALS = {
+    "a dual of inference tensors has one as its tangent": lambda m: (
+        a := inference(m), dual(m, lambda ad: (d := ad.make_dual(a, a), ad.unpack_dual(d)[1]))),
+    "a tangent that is made in inference mode":
+        lambda m, x: under(m.inference_mode(), lambda: dual(m, lambda ad: ad.unpack_dual(ad.make_dual(x, x) * 2)[1])),
+    "a dual keeps the strides of its primal": lambda m: (
+        a := m.ones(3, 3)[None, 0], dual(m, lambda ad: ad.make_dual(a, a * 2))),
+    "the tangent of a window that reaches outside": lambda m: (
+        a := m.arange(6.0)[2:4],
+        dual(m, lambda ad: ad.unpack_dual(ad.make_dual(a, m.ones(2)).as_strided((3,), (1,), 1))[1].clone())),
+    "a tangent depends on what the derivative depends on": lambda m, x: dual(m, lambda ad: (
+        d := ad.make_dual(x, m.ones(2, 3)), ad.unpack_dual(d.neg())[1], ad.unpack_dual(d * 2)[1].requires_grad,
+        ad.unpack_dual(d.clone())[0])),
+}  # fmt: skip
+test_duals = steps(DUALS, lambda m: {"x": six(m)}).test()
+
 program = Programs()
 test_same_as_torch = program.test()
 
@@ -345,51 +367,6 @@ def a_retained_gradient_keeps_the_layout_in_which_it_came(m):
     w.retain_grad()
     w.exp().backward(m.ones(3, 2, requires_grad=True).t(), create_graph=True)
     return [t.grad.stride() for t in (y, z, w)], seen(w.grad), seen(locals())
-
-
-@program
-def the_tangent_of_a_window_that_reaches_outside(m):
-    x, ad = m.arange(6.0)[2:4], m.autograd.forward_ad
-    with ad.dual_level():
-        d = ad.make_dual(x, m.ones(2))
-        t = ad.unpack_dual(d.as_strided((3,), (1,), 1))[1].clone()
-    return seen(locals())
-
-
-@program
-def a_tangent_depends_on_what_the_derivative_depends_on(m):
-    x, ad = six(m), m.autograd.forward_ad
-    with ad.dual_level():
-        d = ad.make_dual(x, m.ones(2, 3))
-        t = ad.unpack_dual(d.neg())[1]
-        depends = ad.unpack_dual(d * 2)[1].requires_grad
-        p = ad.unpack_dual(d.clone())[0]
-    return seen(locals())
-
-
-@program
-def a_dual_of_inference_tensors_has_one_as_its_tangent(m):
-    a, ad = inference(m), m.autograd.forward_ad
-    with ad.dual_level():
-        d = ad.make_dual(a, a)
-        e = ad.unpack_dual(d)[1]
-    return seen(locals())
-
-
-@program
-def a_tangent_that_is_made_in_inference_mode(m):
-    x, ad = six(m), m.autograd.forward_ad
-    with m.inference_mode(), ad.dual_level():
-        t = ad.unpack_dual(ad.make_dual(x, x) * 2)[1]
-    return seen(locals())
-
-
-@program
-def a_dual_keeps_the_strides_of_its_primal(m):
-    x, ad = m.ones(3, 3)[None, 0], m.autograd.forward_ad
-    with ad.dual_level():
-        d = ad.make_dual(x, x * 2)
-    return seen(locals())
 
 
 @program

@@ -53,8 +53,8 @@ NUMBERS = {
     "index_fill_ of bytes refuses a number that is too great":
         lambda m, i: i.index_fill_(0, m.tensor([0]), m.tensor(256)),
     "a fraction that fills bytes by index is cut off": lambda m, i: i.index_fill_(0, m.tensor([0]), m.tensor(25.5)),
-    "clamp_ of integers names the type of a number": lambda i: i.clamp_(1.5),
-    "clamp_ of integers names the type of a tensor": lambda m, n, f: n.clamp_(f),
+    "clamp_ of integers names the type of a number": lambda n: n.clamp_(1.5),
+    "clamp_ of integers names the type of a tensor": lambda n, f: n.clamp_(f),
     "clip_ of integers names the type of its upper bound": lambda n, f: n.clip_(max=f),
     "clamp_min_ of integers names the type of a tensor": lambda n, f: n.clamp_min_(f),
     "clamp_max_ of integers names the type of a number": lambda n: n.clamp_max_(1.5),
@@ -70,7 +70,7 @@ test_values_that_are_read_as_numbers = steps(
         "n": m.arange(3),
         "f": m.tensor(1.5),
         "at": m.tensor([True, False, True]),
-    },  # fmt: skip
+    },
     attempted=True,
 ).test()
 

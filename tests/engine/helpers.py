@@ -79,6 +79,12 @@ def under(mode: AbstractContextManager[Any], fn: Callable[[], Any]) -> Any:
         return fn()
 
 
+def dual(m: Any, fn: Callable[[Any], Any]) -> Any:
+    """What a function of `forward_ad` gives inside of a level."""
+    with m.autograd.forward_ad.dual_level():
+        return fn(m.autograd.forward_ad)
+
+
 def seen(value: Any) -> Any:
     """All that can be seen of each tensor in lists and dicts, `locals()` for example, and of the nodes behind it.
 

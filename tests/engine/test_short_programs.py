@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
 from operator import itruediv, setitem
 from typing import Any
 
 import pytest
 
 from tests.autograd.functions import function
-from tests.engine.helpers import Programs, attempt, inference, seen, six, steps, under
+from tests.engine.helpers import Programs, attempt, dual, inference, seen, six, steps, under
 
 
 def the_same(m: Any) -> Any:
@@ -31,12 +30,6 @@ def leaf_and_copy(m: Any) -> dict[str, Any]:
 def leaf_and_view(m: Any) -> dict[str, Any]:
     b = m.ones(2, 3)
     return {"x": six(m), "b": b, "v": b[::2]}
-
-
-def dual(m: Any, fn: Callable[[Any], Any]) -> Any:
-    """What a function of `forward_ad` gives inside of a level."""
-    with m.autograd.forward_ad.dual_level():
-        return fn(m.autograd.forward_ad)
 
 
 def expanded(m: Any) -> dict[str, Any]:
@@ -269,6 +262,14 @@ NODES = {
     "an out that is an input": lambda m: (
         a := m.zeros(3, 0), m.stack([a], out=a), b := m.ones(2, 3),
         attempt(lambda: m.index_add(b, 0, m.tensor([0]), b[:1], out=b))),
+    "a Function keeps the strides of what it gives back": lambda m: (a := m.zeros(3, 3)[None, 0], the_same(m).apply(a)),
+    "results of one element that were saved and written to": lambda m: (
+        a := m.tensor(2.0, requires_grad=True), attempt(a.cumprod(0).fill_(2.0).backward),
+        attempt(a.prod().fill_(2.0).backward), attempt(a.logcumsumexp(0).fill_(2.0).backward),
+        y := a.cumprod(0) * a.prod() * a.logcumsumexp(0), y.backward()),
+    "a forbidden view is complained of before shapes": lambda m, x: (
+        w := x * 1, parts := w.unbind(), w.mul_(2), attempt(lambda: parts[0] / m.ones(5)),
+        attempt(lambda: m.cat([parts[0], m.ones(2, 2)]))),
 }  # fmt: skip
 test_nodes = steps(NODES, lambda m: {"x": six(m)}).test()
 
@@ -318,13 +319,6 @@ def a_second_result_without_gradient_is_written_to(m):
 
 
 @program
-def a_function_keeps_the_strides_of_what_it_gives_back(m):
-    a = m.zeros(3, 3)[None, 0]
-    b = the_same(m).apply(a)
-    return seen(locals())
-
-
-@program
 def a_function_saves_a_view_that_it_may_not_write_to(m):
     def saves(ctx, x, y):
         x.mul_(2.0)
@@ -336,25 +330,6 @@ def a_function_saves_a_view_that_it_may_not_write_to(m):
     d = w.detach()
     y = function(m, saves, lambda ctx, g: (None, g * 2), "Saves").apply(d, v)
     return seen(locals())
-
-
-@program
-def a_forbidden_view_is_complained_of_before_shapes(m):
-    x = six(m)
-    w = x * 1
-    a, b = w.unbind()
-    w.mul_(2)
-    return attempt(lambda: a / m.ones(5)), attempt(lambda: m.cat([a, m.ones(2, 2)])), seen(locals())
-
-
-@program
-def results_of_one_element_that_were_saved_and_written_to(m):
-    x = m.tensor(2.0, requires_grad=True)
-    results = [x.cumprod(0), x.prod(), x.logcumsumexp(0)]
-    refused = [attempt(y.fill_(2.0).backward) for y in results]
-    v = x.cumprod(0) * x.prod() * x.logcumsumexp(0)
-    v.backward()
-    return refused, seen(locals())
 
 
 @program

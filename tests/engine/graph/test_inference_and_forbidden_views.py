@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.autograd.functions import function
-from tests.engine.helpers import Programs, attempt, inference, seen, six, steps, under
+from tests.engine.helpers import Programs, attempt, dual, inference, seen, six, steps, under
 
 
 def adds_in_place(m: Any) -> Any:
@@ -90,9 +90,19 @@ WRITES = {
         y := x.exp(), y.retain_grad(), y.detach_(), y.retains_grad),
     "a dual of expanded memory refuses a tangent that is not expanded": lambda m: (
         b := m.tensor([1.0, 2.0, 3.0]).expand(2, 3),
-        attempt(lambda: under((ad := m.autograd.forward_ad).dual_level(), lambda: ad.make_dual(b, m.ones(2, 3))))),
+        attempt(lambda: dual(m, lambda ad: ad.make_dual(b, m.ones(2, 3))))),
     "a gradient edge is refused in inference mode":
         lambda m, x: attempt(lambda: under(m.inference_mode(), lambda: m.autograd.graph.get_gradient_edge(x))),
+    "copies that are made in inference mode":
+        lambda m, x: under(m.inference_mode(), lambda: (copy.deepcopy(x), copy.copy(x.detach()))),
+    "results and views are detached in inference mode": lambda m, x: (
+        y := x * 2, v := y[0], under(m.inference_mode(), lambda: (y.detach_(), v.detach_()))),
+    "a Function forgets the gradient of what it may not write to": lambda m, x: (
+        v := x[0:1], m.autograd.backward(v.sum(), inputs=[v, x]), attempt(lambda: adds_in_place(m).apply(v, v))),
+    "a view of a dual of one of several refuses a write and names its node": lambda m, x: (
+        parts := x.split(1),
+        y := dual(m, lambda ad: ad.unpack_dual(ad.make_dual(parts[0], m.ones(1, 3)).view(-1)[0]).primal),
+        attempt(lambda: y.sin_())),
 }  # fmt: skip
 test_writes_and_refusals = steps(WRITES, lambda m: {"x": six(m)}).test()
 
@@ -133,26 +143,6 @@ test_same_as_torch = program.test()
 
 
 @program
-def copies_that_are_made_in_inference_mode(m):
-    x = six(m)
-    with m.inference_mode():
-        b = copy.deepcopy(x)
-        c = copy.copy(x.detach())
-    return seen(locals())
-
-
-@program
-def results_and_views_are_detached_in_inference_mode(m):
-    x = six(m)
-    y = x * 2
-    v = y[0]
-    with m.inference_mode():
-        y.detach_()
-        v.detach_()
-    return seen(locals())
-
-
-@program
 def hooks_of_several_tensors_in_inference_mode(m):
     x = six(m)
     y = x * 2
@@ -160,14 +150,6 @@ def hooks_of_several_tensors_in_inference_mode(m):
         refused = attempt(lambda: m.autograd.graph.register_multi_grad_hook([x], print))
         m.autograd.graph.register_multi_grad_hook([y], print)
     return refused, seen([x, y])
-
-
-@program
-def a_function_forgets_the_gradient_of_what_it_may_not_write_to(m):
-    x = six(m)
-    v = x[0:1]
-    m.autograd.backward(v.sum(), inputs=[v, x])
-    return attempt(lambda: adds_in_place(m).apply(v, v)), seen(locals())
 
 
 @program
@@ -179,16 +161,6 @@ def a_context_says_nothing_of_materialized_gradients(m):
     x = six(m)
     y = function(m, forward, lambda ctx, g: g, "Reads").apply(x)
     return y.grad_fn.seen, seen(locals())
-
-
-@program
-def a_view_of_a_dual_of_one_of_several_refuses_a_write_and_names_its_node(m):
-    ad = m.autograd.forward_ad
-    x = six(m)
-    p, q = x.split(1)
-    with ad.dual_level():
-        y = ad.unpack_dual(ad.make_dual(p, m.ones(1, 3)).view(-1)[0]).primal
-    return attempt(lambda: y.sin_()), seen(locals())
 
 
 @program

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import linecache
 import re
 import warnings
 from collections.abc import Callable, Iterable
@@ -16,7 +15,7 @@ import pytest
 import torchgrad_jax as tg
 from tests.differential import live_torch
 from tests.engine.helpers import given
-from tests.programs import Programs, complaint, first_line
+from tests.programs import Programs, complaint, first_line, text_of
 from torchgrad_jax._engine.entry import parser
 
 program = Programs()
@@ -301,12 +300,7 @@ def _told(m: Any, calls: Iterable[Callable[..., Any]]) -> dict[str, list[str]]:
     values = {"m": m, "F": m.nn.functional, "x": m.ones(2, 3), "i": m.tensor([0, 1])}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {_text(call): first_line(given(call, **values)) for call in calls}
-
-
-def _text(call: Callable[..., Any]) -> str:
-    line = linecache.getline(__file__, call.__code__.co_firstlineno)
-    return line.partition(": ")[2].rstrip(",\n")
+        return {text_of(call): first_line(given(call, **values)) for call in calls}
 
 
 for _name, _calls in {

@@ -3,10 +3,12 @@
 import importlib.util
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import ways
 from tests.differential import Recording
 
 _RECORDINGS: dict[str, Recording] = {}
@@ -21,6 +23,12 @@ def many_switches() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Programs run in several ways."""
+    path = Path(str(metafunc.module.__file__))
+    ways.parametrize(metafunc, path.relative_to(Path(__file__).parent).parts[0])
+
+
 @pytest.fixture
 def same(request: pytest.FixtureRequest) -> Callable[..., None]:
     """Check that a program does the same under torch and under torchgrad_jax.
@@ -32,7 +40,12 @@ def same(request: pytest.FixtureRequest) -> Callable[..., None]:
     recording = _RECORDINGS.setdefault(file, Recording(file))
     live = request.config.getoption("--oracle") != "recorded" and importlib.util.find_spec("torch") is not None
 
+    way = getattr(request, "param", None)
+
     def check(program: Callable[[Any], Any], name: str | None = None, raises: bool | None = None) -> None:
-        recording.check(name or program.__name__, program, live, raises)
+        name = name or program.__name__
+        if way and (why := ways.reason(request.path.stem, name)):
+            pytest.skip(why)
+        recording.check(name, program, live, raises, ways.WAYS[way] if way else None)
 
     return check

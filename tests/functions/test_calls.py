@@ -1,4 +1,4 @@
-"""Rarer operators compared with torch, and entry points of what is out of scope."""
+"""Calls with unusual arguments beside torch, and entry points of what is out of scope."""
 
 import pytest
 
@@ -7,13 +7,20 @@ from tests.expressions import table
 from torchgrad_jax._functions import unsupported
 
 test_as_torch_does = pytest.mark.long(
-    "text9",
-    "torch.unravel_index(torch.tensor(5), 6)",
-    "torch._convert_indices_from_coo_to_csr(torch.tensor([0, 0, 2, 2, 2, 4]), 6)",
-    'torch.segment_reduce(torch.arange(5.), "mean", lengths=torch.tensor([2, 0, 3]))',
-    "text59",
-    "torch.manual_seed(0); r = torch.svd_lowrank(torch.arange(12.).reshape(4, 3), 2); torch.rand(2)",
-)(table(__file__, "rare_operators.txt"))
+    "strides of dimensions of size 1 beside a number, which is an operand of another shape",
+    "nodes and layouts of norms made of singular values",
+    "a tensor stands for a number if it has no dimension and no gradient is asked of it",
+    "copies of views are copies",
+    "selections, segments and histograms of unusual arguments",
+    "functions that draw numbers inside take as many as torch's",
+)(table(__file__, "calls.txt"))
+
+
+def test_a_refused_window_leaves_the_tensor_as_it_is():
+    x = tg.ones(4)
+    with pytest.raises(RuntimeError, match="out of bounds"):
+        x.set_(x.untyped_storage(), 0, (8,), (1,))
+    assert x.tolist() == [1.0] * 4
 
 
 @pytest.mark.parametrize("name", sorted(unsupported.FUNCTIONS))

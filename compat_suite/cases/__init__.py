@@ -25,6 +25,7 @@ FAMILIES = (
     "linalg",
     "fft",
     "rare",
+    "points",
 )
 
 

@@ -410,3 +410,17 @@ def strides_of_nothing_and_a_number(m):
         )
         found.append([(tuple(t.stride()), t[..., -1:].storage_offset()) for t in outs])
     return found
+
+
+@program
+def strides_of_empty_results(m):
+    wide = m.zeros(0, 3, dtype=m.float64).t()
+    narrow = m.zeros(1, 1, 0, dtype=m.float64)
+    pairs = (
+        (narrow, wide),
+        (wide, narrow),
+        (wide, wide),
+        (wide[:1], wide),
+        (m.zeros(2, 1, 3, 0).permute(3, 2, 1, 0), m.zeros(1)),
+    )
+    return [(list((x * y).shape), list((x * y).stride()), (x * y)[..., 1:].storage_offset()) for x, y in pairs]

@@ -26,6 +26,7 @@ FAMILIES = (
     "fft",
     "rare",
     "points",
+    "whole",
 )
 
 

@@ -6,6 +6,24 @@ import torchgrad_jax as tg
 from tests.expressions import table
 from torchgrad_jax._functions import unsupported
 
+PRELUDE = """
+WRITES = {
+    "full": lambda x, v: torch.full((2,), v, dtype=x.dtype),
+    "fill_": lambda x, v: x.fill_(v),
+    "full_like": lambda x, v: torch.full_like(x, v),
+    "masked_fill": lambda x, v: x.masked_fill(x == 0, v),
+    "assignment": lambda x, v: x.__setitem__(0, v) or x,
+    "tensor": lambda x, v: torch.tensor(v, dtype=x.dtype),
+    "number": lambda x, v: x.masked_fill(x == 0, torch.tensor(v)),
+}
+def write(how, kind, v):
+    return WRITES[how](torch.zeros(2, dtype=kind), v)
+def quotients(x, v):
+    t = torch.tensor(v)
+    rounded = [x.div(v, rounding_mode=mode) for mode in ("floor", "trunc")]
+    by = [x // v, *rounded, x.clone().floor_divide_(v), x // t, x / v, x / t, x % v, torch.fmod(x, v)]
+    return [*by, v // x, t // x, v / x, t / x]
+"""
 test_as_torch_does = pytest.mark.long(
     "strides of dimensions of size 1 beside a number, which is an operand of another shape",
     "nodes and layouts of norms made of singular values",
@@ -13,7 +31,40 @@ test_as_torch_does = pytest.mark.long(
     "copies of views are copies",
     "selections, segments and histograms of unusual arguments",
     "functions that draw numbers inside take as many as torch's",
-)(table(__file__, "calls.txt"))
+    "whole numbers below 0 wrap around in unsigned dtypes, and what a dtype does not hold is refused",
+    "a number that divides is not rounded to half precision first, and what is divided is",
+)(table(__file__, "calls.txt", prelude=[PRELUDE]))
+
+
+def test_a_compiled_function_refuses_numbers_that_do_not_fit():
+    write = tg.compile(lambda x, v: x.masked_fill(x == 0, v))
+    for v, kind in ((-0.5, tg.uint8), (255.5, tg.uint8), (127.5, tg.int8)):
+        with pytest.raises(RuntimeError, match="without overflow"):
+            write(tg.zeros(2, dtype=kind), tg.tensor(v)).tolist()
+
+
+GRIDS = {
+    "counts": lambda x, w: tg.histogramdd(x, [2, 3]),
+    "a range": lambda x, w: tg.histogramdd(x, [2, 3], range=[0.0, 4.0, 0.0, 5.0], density=True),
+    "edges": lambda x, w: tg.histogramdd(x, [x.new_tensor([0, 2, 4]), x.new_tensor([0, 1, 9])], weight=w),
+    "several dimensions": lambda x, w: tg.histogramdd(x[None], 2, weight=w[None]),
+}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", GRIDS)
+def test_points_are_counted_in_a_compiled_function(name):
+    x = tg.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [4.0, 1.0], [3.9, 4.9]])
+    hist, edges = GRIDS[name](x, x[:, 0] + 1)
+    compiled, same_edges = tg.compile(lambda x: GRIDS[name](x, x[:, 0] + 1))(x)
+    assert tg.allclose(hist, compiled)
+    assert all(tg.allclose(a, b) for a, b in zip(edges, same_edges))
+
+
+@pytest.mark.long
+def test_a_compiled_function_refuses_points_at_infinity():
+    with pytest.raises(RuntimeError, match="dimension 0's range"):
+        tg.compile(lambda x: tg.histogramdd(x, 2)[0])(tg.full((2, 2), float("inf"))).tolist()
 
 
 def test_a_refused_window_leaves_the_tensor_as_it_is():

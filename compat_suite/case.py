@@ -287,6 +287,14 @@ INCOMING = (1.0, 0.0, float("inf"), -float("inf"), float("nan"))
 FEWER_INCOMING = (-1.0, 0.0, float("inf"))
 ROWS = ((0.0,) * 3, (float("nan"), 1.0, 2.0), (float("nan"),) * 3, (1.0, float("inf"), 2.0), (3.0, -1.0, 0.0))
 
+# Rows of a tensor and of what is scattered into it: all pairs of them.
+BASES = ((1.0, 5.0, 3.0), (0.0, 0.0, 1.0), (2.0, 2.0, float("inf")), (float("nan"), 1.0, float("nan")))
+SOURCES = (
+    (1.0, 2.0, 3.0, 0.0, 5.0, 5.0), (1.0,) * 6, (-1.0, float("nan"), 2.0, float("inf"), 0.0, 3.0),
+    (0.0, 2.0, float("inf"), 4.0, 2.0, -float("inf")),
+)  # fmt: skip
+PLACES = (0, 0, 1, 1, 1, 0)
+
 
 def _column(k: int, points: tuple[float, ...], incoming: tuple[float, ...], count: int) -> Callable[..., np.ndarray]:
     """The `k`-th numbers of all groups of so many points, each group once for each gradient that comes in.
@@ -312,6 +320,9 @@ MAKERS: dict[str, Callable[..., np.ndarray]] = {
     "first": _column(0, TRIPLES, FEWER_INCOMING, 3),
     "second": _column(1, TRIPLES, FEWER_INCOMING, 3),
     "third": _column(2, TRIPLES, FEWER_INCOMING, 3),
+    "bases": lambda spec, shape, dtype, seed: np.resize(BASES, shape),
+    "sources": lambda spec, shape, dtype, seed: np.repeat(SOURCES, len(BASES), axis=0),
+    "places": lambda spec, shape, dtype, seed: np.resize(PLACES, shape),
     "rows": lambda spec, shape, dtype, seed: np.resize(ROWS, shape),
 }
 

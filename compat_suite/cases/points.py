@@ -163,5 +163,36 @@ OTHERS = (
     ),
     case(f"{F}.softplus", s(t(5, special=(0.5, 1.0, 0.2, 0.4999, -3.0)), 2, 1)),
 )
+INTO, OF = (t(16, 3, make="bases"), 1, t(16, 6, make="places", dtype="int64")), t(16, 6, make="sources")
+SCATTERED = tuple(
+    case("torch.scatter_reduce", s(*INTO, OF, reduce, include_self=kept, second=True), jvp=reduce != "prod")
+    for reduce in ("sum", "mean", "prod", "amax", "amin")
+    for kept in (True, False)
+)
 
-CASES: tuple[Case, ...] = (*ELEMENTWISE, *OTHERS)
+# Arguments of incomplete gamma functions, large, huge and at the edges; of the first one torch has no derivative.
+LARGE = [(a, a * r) for a in (9.9, 10.0, 150.0, 1e3, 3e4) for r in (0.59, 0.61, 0.9, 1.0, 1.001, 1.1, 1.39, 1.41)]
+HUGE = [(1e9, 1e9), (1e17, 1e17), (1e30, 1e30), (1e30, 2e30), (1e30, 3e29)]
+AT_THE_EDGES = [(a, x) for a in (0.0, 1.0, 50.0, INF) for x in (0.0, 0.5, 50.0, INF)]
+
+
+def gamma(name: str, pairs: list[tuple[float, float]], tolerance: float, cause: str, **options: Any) -> Case:
+    """An incomplete gamma function of pairs."""
+    a, x = zip(*pairs)
+    call = s(t(len(a), special=a, grad=False), t(len(x), special=x), second=True)
+    return case(f"torch.{name}", call, tolerance=tolerance, cause=cause, **options)
+
+
+GAMMA = tuple(
+    made
+    for name in ("igamma", "igammac")
+    for made in (
+        gamma(name, LARGE, 1e4, "torch's have nine digits", dtypes=("float32",), jvp=False),
+        gamma(name, HUGE, 1e9, "torch's have three digits", derivatives=0, jvp=False),
+        gamma(
+            name, AT_THE_EDGES, 1e4, "torch's have nine digits", dtypes=("float32", "float16"), derivatives=0, jvp=False
+        ),
+    )
+)
+
+CASES: tuple[Case, ...] = (*ELEMENTWISE, *OTHERS, *SCATTERED, *GAMMA)

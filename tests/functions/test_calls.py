@@ -33,6 +33,7 @@ test_as_torch_does = pytest.mark.long(
     "functions that draw numbers inside take as many as torch's",
     "whole numbers below 0 wrap around in unsigned dtypes, and what a dtype does not hold is refused",
     "a number that divides is not rounded to half precision first, and what is divided is",
+    "zeta and polygamma at their poles, beyond them and far out",
 )(table(__file__, "calls.txt", prelude=[PRELUDE]))
 
 

@@ -118,17 +118,6 @@ def zeros_of_running_and_leading_numbers(m):
 
 
 @program
-def numbers_on_the_edges_of_bins(m):
-    """The edges are those of linspace, counted from both ends."""
-    found = []
-    for bins in range(2, 10):
-        for row in ([-2.0, -0.0, 2.0, -4.0], [3.0, -2.0, 0.1, 4.0, -4.0, 0.0], [0.25, -1.9, 3.7]):
-            x = m.tensor(row)
-            found.append((m.histc(x, bins), m.histc(x, bins, -5, 5), m.histogram(x, bins)))
-    return found
-
-
-@program
 def saved_for_one_gradient_of_several(m):
     """What torch's formulas share is kept whichever gradient is wanted."""
     a, b, c = (m.tensor([0.5, 0.25]) for _ in range(3))
@@ -255,30 +244,6 @@ def norms_of_equal_numbers(m):
             (y**2).sum().backward()
             found += [y.detach(), x.grad, f.group_norm(x.detach()[None], 1)]
     return found
-
-
-@program
-def zeta_of_large_exponents(m):
-    """The largest term is what is left."""
-    xs = [1e3, 1e4, 32767.0, 1e10]
-    qs = [1.0, 2.0, 7.0, 0.5, -0.5, -2.5, 1e-3, float("inf"), float("nan")]
-    x, q = (m.tensor(v) for v in zip(*[(x, q) for x in xs for q in qs]))
-    return [m.special.zeta(x, q), m.special.zeta(x.double(), q.double())]
-
-
-def grad_where_finite(m, y, q):
-    return m.autograd.grad(y[y.isfinite()].sum(), q)[0].nan_to_num(0.0, 0.0, 0.0)
-
-
-@program
-def zeta_left_of_zero(m):
-    """Real for whole exponents only; the terms on both sides of 0 count, however far away the first one is."""
-    qs = [-0.5, -0.25, -1.75, -2.5, -5.3, -8.5, -8.9, -40.1, -300.3, -3.0, -40.0]
-    xs = [1.0, 1.5, 2.0, 2.25, 3.0, 4.0, 7.0, 8.0]
-    x, q = (m.tensor(v, dtype=m.float64) for v in zip(*[(x, q) for x in xs for q in qs]))
-    q.requires_grad_()
-    y = m.special.zeta(x, q)
-    return [y, m.special.zeta(x.float(), q.float()).isnan(), grad_where_finite(m, y, q)]
 
 
 @program

@@ -1,4 +1,4 @@
-"""Arguments by name and by position, sizes and indices of odd kinds, deprecated ones, and functions of several names."""
+"""Arguments by name and by position, sizes and indices of odd kinds, and functions of several names."""
 
 from __future__ import annotations
 

@@ -294,6 +294,9 @@ SOURCES = (
     (0.0, 2.0, float("inf"), 4.0, 2.0, -float("inf")),
 )  # fmt: skip
 PLACES = (0, 0, 1, 1, 1, 0)
+_PARTS = (0.0, -0.0, 1.0, -2.0, float("inf"), -float("inf"), float("nan"))
+CUTS = [complex(a, b) for a in _PARTS for b in _PARTS if a == a or b == b]
+"""The sign of a zero says on which side of a branch cut a number is."""
 
 
 def _column(k: int, points: tuple[float, ...], incoming: tuple[float, ...], count: int) -> Callable[..., np.ndarray]:
@@ -323,6 +326,8 @@ MAKERS: dict[str, Callable[..., np.ndarray]] = {
     "bases": lambda spec, shape, dtype, seed: np.resize(BASES, shape),
     "sources": lambda spec, shape, dtype, seed: np.repeat(SOURCES, len(BASES), axis=0),
     "places": lambda spec, shape, dtype, seed: np.resize(PLACES, shape),
+    "cuts": lambda spec, shape, dtype, seed: np.array(CUTS),
+    "finite": lambda spec, shape, dtype, seed: np.array([z for z in CUTS if np.isfinite(z)]),
     "rows": lambda spec, shape, dtype, seed: np.resize(ROWS, shape),
 }
 

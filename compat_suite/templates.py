@@ -52,6 +52,7 @@ BY_SHAPE: dict[str, tuple[Sequence[str], str]] = {
     "scatter_src": ([TANGENTS], _RULE),
     "segment_reduce_rows": ([GRADIENTS], _RULE),
     "slice_scatter": (KINDS, _PLACES),
+    "pdist": (KINDS, "NumPy lists the pairs of rows"),
     "as_strided": ([RECORDED], _PLACES),
     "as_strided_copy": ([TANGENTS, RECORDED], _PLACES),
 }

@@ -36,7 +36,9 @@ Look = Callable[[Any], dict[str, Any]]
 def exact(t: Any) -> str:
     """A tensor's values to the last bit."""
     t = t.detach()
-    return (t if t.element_size() > 2 or not t.is_floating_point() else t.float()).numpy().tobytes().hex()
+    if t.element_size() > 2 or not t.is_floating_point():
+        return t.numpy().tobytes().hex()
+    return t.float().numpy().astype(str(t.dtype).rpartition(".")[2]).tobytes().hex()
 
 
 def _seen(value: Any, look: Look) -> Any:

@@ -6,9 +6,10 @@ gradient and the tangent, in double and single precision.
 
 from __future__ import annotations
 
+import cmath
 from typing import Any
 
-from ..case import FEWER_INCOMING, INCOMING, PAIRED, POINTS, TRIPLES, Case, T, b, case, s, t
+from ..case import CUTS, FEWER_INCOMING, INCOMING, PAIRED, POINTS, TRIPLES, Case, T, b, case, s, t
 from .pointwise import INF, NAN
 
 ONE = """
@@ -165,7 +166,7 @@ OTHERS = (
 )
 INTO, OF = (t(16, 3, make="bases"), 1, t(16, 6, make="places", dtype="int64")), t(16, 6, make="sources")
 SCATTERED = tuple(
-    case("torch.scatter_reduce", s(*INTO, OF, reduce, include_self=kept, second=True), jvp=reduce != "prod")
+    case("torch.scatter_reduce", s(*INTO, OF, reduce, include_self=kept, second=True), jvp=False)
     for reduce in ("sum", "mean", "prod", "amax", "amin")
     for kept in (True, False)
 )
@@ -194,5 +195,32 @@ GAMMA = tuple(
         ),
     )
 )
+COMPLEX = """
+    abs acos acosh angle asin asinh atan atanh cos exp exp2 log reciprocal rsqrt sgn sigmoid sinh sqrt square tanh
+"""
+CUT = t(len(CUTS), make="cuts", dtype="complex128")
+FINITE = t(sum(map(cmath.isfinite, CUTS)), make="finite", dtype="complex128")
+BESIDE = (complex(-2, 0.0), complex(-2, -0.0), complex(2, -0.0), complex(0.5, 1), complex(-0.0, 2), complex(0.0, -2))
 
-CASES: tuple[Case, ...] = (*ELEMENTWISE, *OTHERS, *SCATTERED, *GAMMA)
+
+def merged(z: Any) -> Any:
+    """Complex numbers that are not finite made one: which part of them is is up to the order of a kernel's steps."""
+    return z.masked_fill(~z.isfinite(), NAN)
+
+
+def on_cuts(op: str, z: T, *args: Any) -> Case:
+    """A function of complex infinities and of both sides of branch cuts."""
+    return case(op, s(z, *args, grads=False), process=merged)
+
+
+CUT_CASES = (
+    *(on_cuts(f"torch.{name}", FINITE if name in ("atan", "atanh") else CUT) for name in COMPLEX.split()),
+    *(on_cuts("torch.pow", CUT, p) for p in (2, -1, -2, 0.5, -0.5, 2.5)),
+    on_cuts("Tensor.__rpow__", FINITE, 2.0),
+    *(
+        case(f"torch.{name}", s(t(6, dtype="complex128", special=BESIDE), second=True), jvp=False)
+        for name in ("sqrt", "asin", "acos", "atan", "asinh", "acosh", "atanh", "rsqrt", "exp")
+    ),
+)
+
+CASES: tuple[Case, ...] = (*ELEMENTWISE, *OTHERS, *SCATTERED, *GAMMA, *CUT_CASES)

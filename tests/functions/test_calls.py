@@ -29,7 +29,6 @@ test_as_torch_does = pytest.mark.long(
     "nodes and layouts of norms made of singular values",
     "a tensor stands for a number if it has no dimension and no gradient is asked of it",
     "copies of views are copies",
-    "selections, segments and histograms of unusual arguments",
     "functions that draw numbers inside take as many as torch's",
     "whole numbers below 0 wrap around in unsigned dtypes, and what a dtype does not hold is refused",
     "a number that divides is not rounded to half precision first, and what is divided is",

@@ -27,29 +27,9 @@ def a_masked_entropy_stays_finite(m):
     return g.detach(), h, slope.detach(), m.autograd.grad(slope.sum(), y)[0]
 
 
-PARTS = (0.0, -0.0, 1.0, -2.0, INF, -INF, NAN)
-COMPLEX = """
-    abs acos acosh angle asin asinh atan atanh cos exp exp2 log reciprocal rsqrt sgn sigmoid sinh sqrt square tanh
-"""
-
-
 def merged(m, z):
     """Complex numbers that are not finite made one: which part of them is is up to the order of a kernel's steps."""
     return m.where(z.isfinite(), z, m.full_like(z, NAN))
-
-
-@program
-def complex_infinities_and_branch_cuts(m):
-    """The sign of a zero says on which side of a cut a number is."""
-    points = [complex(a, b) for a, b in itertools.product(PARTS, PARTS) if a == a or b == b]
-    z = m.tensor(points, dtype=m.complex128)
-    ordinary = z[z.isfinite()]
-    found = {
-        name: merged(m, getattr(m, name)(ordinary if name in ("atan", "atanh") else z)) for name in COMPLEX.split()
-    }
-    found |= {f"power {p}": merged(m, z**p) for p in (2, -1, -2, 0.5, -0.5, 2.5)}
-    found["powers of two"] = merged(m, 2.0**ordinary)
-    return found
 
 
 @program
@@ -64,18 +44,6 @@ def complex_quotients(m):
     (u / w).abs().sum().backward()
     m.addcdiv(u.detach(), u.detach(), w).real.sum().backward()
     return merged(m, q.detach()), merged(m, g), u.grad, w.grad, merged(m, 2 / x.detach())
-
-
-@program
-def slopes_beside_branch_cuts(m):
-    points = [complex(a, b) for a, b in ((-2, 0.0), (-2, -0.0), (2, -0.0), (0.5, 1), (-0.0, 2), (0.0, -2))]
-    found = []
-    for name in ("sqrt", "asin", "acos", "atan", "asinh", "acosh", "atanh", "rsqrt", "exp"):
-        z = m.tensor(points, dtype=m.complex128, requires_grad=True)
-        (g,) = m.autograd.grad(getattr(m, name)(z).sum(), z, m.tensor(1 + 1j, dtype=m.complex128), create_graph=True)
-        (h,) = m.autograd.grad(g.sum(), z, m.tensor(1 - 2j, dtype=m.complex128))
-        found.append((g.detach(), h))
-    return found
 
 
 @program

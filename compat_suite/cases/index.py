@@ -16,7 +16,7 @@ MASK = t(2, 3, dtype="bool", special=(True, False, True, False, False, True))
 FAR = t(1, dtype="int64", special=(9,))
 DOTS = ...
 # Shapes of an input, of an index into it and of a source, and a dimension: some fit, for others the text says why not.
-FITTING = (((2, 3), (2,), (2, 2), 1), ((), (1,), (1,), 0), ((), (), (), 0), ((2, 0), (1,), (1, 0), 0))
+FITTING = (((2, 3), (2,), (2, 2), 1), ((), (), (), 0), ((2, 0), (1,), (1, 0), 0))
 SHAPES = (
     ((2, 3), (), (), 0), ((2, 3), (1,), (2,), 1), ((2, 3), (1,), (3,), 0), ((2, 3), (1,), (1, 2), 0),
     ((2, 3), (2, 3), (2, 3), 5), ((3,), (2,), (3,), 0), ((3,), (1,), (1, 1), 0), ((2, 3), (2, 3), (2, 3), 0),
@@ -93,7 +93,7 @@ CASES: tuple[Case, ...] = (
         *slices(s, FITTING),
         dtypes=(*FLOATS, *INTS),
         errors=(
-            *slices(et, (*SHAPES, ((3,), (1,), (), 0))),
+            *slices(et, (*SHAPES, ((3,), (1,), (), 0), ((), (1,), (1,), 0))),
             e(t(3, 2), 0, FAR, t(1, 2)),
             e(t(3, 2), 0, ROW, t(2, 2)),
             e(t(3, 2), 0, ROW, t(3, 2, dtype="float32")),
@@ -105,7 +105,7 @@ CASES: tuple[Case, ...] = (
         "torch.index_copy",
         s(t(3, 2), 0, PAIR, t(2, 2)),
         s(t(2, 3), 1, PAIR, t(2, 2)),
-        *slices(s, (*FITTING, ((3,), (1,), (), 0))),
+        *slices(s, (*FITTING, ((3,), (1,), (), 0), ((), (1,), (1,), 0))),
         dtypes=(*FLOATS, *INTS),
         errors=(
             *slices(et, SHAPES),

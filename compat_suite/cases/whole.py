@@ -121,10 +121,10 @@ HISTOGRAMS = (
         s(f(1e8, 1e8 + 8), 4),
         *(s(f(1.0, 1.0, 3.0, NAN), 4, density=density, **WEIGHED) for density in (False, True)),
         s(f(1.0, 1.0), 3, weight=f(0.0, 0.0), density=True),
-        s(ONE, f(0.0)),
         *(s(f(0.0, 1.0, 1.0, 2.0, INF, NAN), f(*ends)) for ends in ((0.0, 1.0, 1.0, 2.0), (1.0, 1.0), (0.0, INF))),
         errors=(
             et(ONE, t(0, dtype="float32")),
+            et(ONE, f(0.0)),
             *(et(ONE, 4, range=ends) for ends in ((0.0, INF), (NAN, 1.0), (1.0,), (2.0, 1.0))),
             et(ONE, 4, weight=t(4)),
             et(ONE, 0),

@@ -10,6 +10,7 @@ def squares(m):
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,12 @@ def result_or_error(fn: Callable[[], Any]) -> Any:
         return fn()
     except Exception as e:
         return type(e).__name__, str(e)
+
+
+def text_of(call: Callable[..., Any]) -> str:
+    """What a lambda calls, as it stands on its line."""
+    line = linecache.getline(call.__code__.co_filename, call.__code__.co_firstlineno)
+    return line.partition(": ")[2].rstrip(",\n")
 
 
 def plain_subclass(m: Any) -> Any:

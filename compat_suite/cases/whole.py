@@ -96,9 +96,21 @@ def f(*values: Any, dtype: str = "float32") -> T:
 
 SAME = [f(v, v, v) for v in (0.0, 1.0, -3.0, 1e8, 16777216.0, 8388608.0, 1e30)]
 ROWS = [f(-2.0, -0.0, 2.0, -4.0), f(3.0, -2.0, 0.1, 4.0, -4.0, 0.0), f(0.25, -1.9, 3.7)]
-WEIGHED = {"range": (0.0, 4.0), "weight": f(0.5, 2.0, 0.0, 1.0)}
+WEIGHED: dict[str, Any] = {"range": (0.0, 4.0), "weight": f(0.5, 2.0, 0.0, 1.0)}
 ONE = f(1.0, 1.0, 1.0, 1.0)
 GRID = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 4.0, 1.0, 3.9, 4.9)
+
+
+def grids(dtype: str) -> tuple[tuple[tuple[Any, ...], dict[str, Any]], ...]:
+    """Bins, and what else a histogram of points is made with."""
+    return (
+        (([2, 3],), {}),
+        ((2,), {"weight": f(1.0, 3.0, 5.0, 5.0, 4.9, dtype=dtype)}),
+        (([2, 3],), {"range": [0.0, 4.0, 0.0, 5.0], "density": True}),
+        (([f(0.0, 2.0, 4.0, dtype=dtype), f(0.0, 1.0, 9.0, dtype=dtype)],), {}),
+    )
+
+
 HISTOGRAMS = (
     case(
         "torch.histc",
@@ -137,12 +149,7 @@ HISTOGRAMS = (
         *(
             s(t(5, 2, dtype=dtype, special=GRID), *args, **keywords)
             for dtype in ("float32", "float64")
-            for args, keywords in (
-                (([2, 3],), {}),
-                ((2,), {"weight": f(1.0, 3.0, 5.0, 5.0, 4.9, dtype=dtype)}),
-                (([2, 3],), {"range": [0.0, 4.0, 0.0, 5.0], "density": True}),
-                (([f(0.0, 2.0, 4.0, dtype=dtype), f(0.0, 1.0, 9.0, dtype=dtype)],), {}),
-            )
+            for args, keywords in grids(dtype)
         ),
         s(t(1, 5, 2, special=GRID), 2, weight=t(1, 5)),
         # The edges are numbers that float32 has, which few are there.

@@ -2,7 +2,7 @@
 
 from tests.autograd.functions import with_backward
 from tests.autograd.programs import leaf
-from tests.programs import Programs
+from tests.programs import Programs, complaint
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -104,6 +104,14 @@ def return_view_of_temporary_and_write(m):
     x = leaf(m, 1.0, 2.0)
     y = with_backward(m, lambda ctx, g: g.expand(2) * 5, lambda ctx, x: (x * 2)[:1]).apply(x)
     y.mul_(2)
+
+
+@program
+def one_of_two_returned_views_takes_no_write(m):
+    views = with_backward(m, lambda ctx, g, h: m.stack([g, h]), lambda ctx, x: (x[0], x[1]))
+    alone = with_backward(m, lambda ctx, g: m.stack([g, g]), lambda ctx, x: (x[0], 7))
+    x = leaf(m, 1.0, 2.0) * 1
+    return [complaint(lambda out=out: out.add_(1)) for out in (*views.apply(x), alone.apply(x)[0])]
 
 
 @program

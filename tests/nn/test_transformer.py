@@ -64,9 +64,18 @@ def refused_attention(m):
     a = m.nn.MultiheadAttention
     x = m.ones(2, 1, 4)
     layer = a(4, 2)
+
+    def attended(w, **more):
+        return m.nn.functional.multi_head_attention_forward(
+            x, x, x, 4, 2, w, None, more.pop("bias_k", None), None, False, 0.0, m.ones(4, 4), None, **more
+        )
+
     return [
         attempt(t)
         for t in (
+            lambda: attended(None),
+            lambda: attended(m.ones(12, 4), bias_k=m.ones(1, 1, 4)),
+            lambda: attended(m.ones(12, 4), static_k=m.ones(3, 2, 2)),
             lambda: a(0, 1),
             lambda: a(4, 3),
             lambda: layer(m.ones(2, 1, 6), x, x),

@@ -14,8 +14,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.arrays import dtypes
-from .._core.arrays.meta import meta
+from .._core.arrays import dtypes, shapes
+from .._core.arrays.meta import Meta, meta
 from .._core.jax import control
 from .._core.jax.caches import CALLS
 from .._core.random import rng
@@ -41,6 +41,11 @@ def bernoulli(p: Tensor, gen: Any) -> Tensor:
 # --- multinomial ----------------------------------------------------------------------------------
 
 
+def waits_of(weights: Meta) -> Meta:
+    """How torch lays out the numbers that it draws for the weights: an expanded row gets a full matrix."""
+    return weights.like(strides=shapes.preserve_strides(weights.shape, weights.strides))
+
+
 def multinomial(weights: Tensor, n: int, replacement: bool, gen: Any) -> Tensor:
     """Category numbers with the weights of each row."""
     m = weights._m
@@ -57,7 +62,9 @@ def multinomial(weights: Tensor, n: int, replacement: bool, gen: Any) -> Tensor:
         )
         return apply(_searched, (weights, words))
     waits = draw(
-        m, lambda m: laid(m, rng.exponential((m.numel,), m.dtype.np, generator=gen)), batch=batch_like(weights, m)
+        waits_of(m),
+        lambda m: laid(m, rng.exponential((m.numel,), m.dtype.np, generator=gen)),
+        batch=batch_like(weights, m),
     )
     return apply(_first(n), (weights, waits))
 

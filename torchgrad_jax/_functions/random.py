@@ -213,16 +213,13 @@ def fork_rng(
         return
     chosen_devices = None if devices is None else {device_of("fork_rng", d) for d in devices}
     used = _BY_DEVICE if OWN.generator is None else {CPU: OWN.generator}
-    saved = [
-        (gen, gen.get_state())
-        for dev, gen in used.items()
-        if dev.type == "cpu" or chosen_devices is None or dev in chosen_devices
-    ]
+    forked = [gen for dev, gen in used.items() if dev.type == "cpu" or chosen_devices is None or dev in chosen_devices]
+    states: list[Any] = []
+    rng.among_draws(lambda: states.append([gen.snapshot() for gen in forked]))
     try:
         yield
     finally:
-        for gen, state in saved:
-            gen.set_state(state)
+        rng.among_draws(lambda: [gen.resume(state) for gen, state in zip(forked, states.pop())])
 
 
 # --- what is drawn, laid out as torch lays it out -------------------------------------------------

@@ -317,7 +317,7 @@ def multinomial(
         if found is None:
             found = numbers_elsewhere((t,), again)
         return batched.multinomial(t, n, replacement, gen) if found is None else found
-    by_column = t._m.ndim == 2 and 0 not in t._m.strides and memory_order(t._m) == (1, 0)
+    by_column = memory_order(batched.waits_of(t._m)) == (1, 0)
     drawn = rng.multinomial(concrete(t), n, replacement, column_major=by_column, generator=gen)
     if out is not None:
         warn_resized(out, drawn.shape)

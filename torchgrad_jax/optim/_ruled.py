@@ -93,7 +93,7 @@ def amp(grads: list[Any], grad_scale: Any, found_inf: Any, fused: Any) -> bool:
         return True
     if not fused:
         raise AssertionError("Expected grad_scale and found_inf to be None")
-    if found_inf is not None and number(found_inf):
+    if found_inf is not None and bool(found_inf):
         return False
     if grad_scale is not None:
         for g in grads:

@@ -85,7 +85,9 @@ def root(x: Any) -> Any:
 
 
 def larger(a: Any, b: Any) -> Any:
-    """The larger of two scalars, Python's where both are."""
+    """The larger of two scalars, Python's where both are; the first may be a tensor."""
+    if isinstance(a, Tensor):
+        return a.clamp(min=b)
     return max(a, b) if _plain(a, b) else jnp.maximum(a, b)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._engine.memory.tensor import Tensor
 from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper
-from ._rules import add_, as_real, average, decayed, descent, root, run
+from ._rules import add_, as_real, average, decayed, descent, larger, root, run
 from ._scalars import advance, alike, take
 from .optimizer import ParamsT
 
@@ -73,6 +73,8 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     if h.certain is not False:
         scale = square.sqrt().add(h.eps).reciprocal().mul(root(1 - h.beta2**h.step))
         share = (length - 4) * (length - 2) * final / ((final - 4) * (final - 2) * length)
+        if h.certain is None:  # the root of a negative share would make the derivative NaN
+            share = larger(share, 0.0)
         change = change.mul(scale).mul(root(share))
     if h.certain is None:  # the step count is being traced
         change = change.where(length > 5.0, plain)

@@ -7,6 +7,9 @@ import pytest
 
 import torchgrad_jax as torch
 from tests.differential import agree
+from tests.programs import attempt
+from torchgrad_jax._core.errors.messages import Unsupported
+from torchgrad_jax.utils.checkpoint import checkpoint
 
 
 def compiled(fn, **kwargs):
@@ -321,6 +324,98 @@ def test_draws_are_made_once_where_gradients_are_wanted():
             (second,) = torch.autograd.grad(g.sum(), x)
             seen.append([y.tolist(), g.tolist(), second.tolist(), torch.rand(1).item()])
     assert seen[:3] == seen[3:]
+
+
+GENERATOR = torch.Generator()
+
+
+def seeded_in_the_middle(x):
+    before = torch.rand(2)
+    torch.manual_seed(3)
+    return before, x * torch.rand(2)
+
+
+def seeded_at_last(x):
+    drawn = torch.rand(2)
+    torch.manual_seed(3)
+    return drawn
+
+
+def seeded_by_an_argument(x, seed=5):
+    torch.manual_seed(seed)
+    return torch.nn.functional.dropout(x, 0.5)
+
+
+def drawn_from_a_generator_of_its_own(x):
+    return torch.randperm(5, generator=torch.Generator().manual_seed(5)), torch.rand(2, generator=torch.Generator())
+
+
+def drawn_from_a_generator_of_outside(x):
+    GENERATOR.manual_seed(2)
+    return torch.rand(2, generator=GENERATOR)
+
+
+def drawn_apart(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(9)
+        inside = torch.randn(2)
+    return inside, torch.rand(2)
+
+
+def drawn_for_each_row(x):
+    def row(x):
+        torch.manual_seed(4)
+        return x + torch.rand(())
+
+    return torch.func.vmap(row, randomness="different")(x)
+
+
+def drawn_again_by_a_checkpoint(x):
+    w = torch.ones(8, requires_grad=True)
+    torch.manual_seed(1)
+    y = checkpoint(lambda x: torch.nn.functional.dropout(x, 0.5), w * 2, use_reentrant=False)
+    (g,) = torch.autograd.grad(y.sum(), w)
+    return y.detach(), g, torch.rand(2)
+
+
+def refused_by_a_check(x):
+    with torch.random.fork_rng():
+        torch.manual_seed(1)
+        return torch.multinomial(x, 1)
+
+
+SEEDED = [
+    seeded_in_the_middle,
+    seeded_at_last,
+    seeded_by_an_argument,
+    drawn_from_a_generator_of_its_own,
+    drawn_from_a_generator_of_outside,
+    drawn_apart,
+    drawn_for_each_row,
+    drawn_again_by_a_checkpoint,
+    refused_by_a_check,
+]
+
+
+@pytest.mark.parametrize("f", SEEDED, ids=lambda f: f.__name__)
+def test_generators_are_seeded_in_each_run_where_the_function_seeds_them(f):
+    fast = compiled(f)
+
+    def found(call):
+        torch.manual_seed(0)
+        xs = [torch.ones(2), torch.tensor([-1.0, 2.0]), torch.ones(2)]
+        return [[str(attempt(lambda x=x: call(x))), torch.rand(1).item()] for x in xs]
+
+    assert found(f) == found(fast)
+    assert fast.counts == {"traced": 1, "run": 3, "eager": 0}
+
+
+@pytest.mark.parametrize("seed", [torch.seed, lambda: torch.Generator().seed(), torch.get_rng_state])
+def test_what_cannot_be_told_before_the_draws_is_refused_and_changes_nothing(seed):
+    torch.manual_seed(0)
+    with pytest.raises(Unsupported, match="a compiled function may not"):
+        torch.compile(seed)()
+    assert torch.rand(1).item() == torch.rand(1, generator=torch.Generator().manual_seed(0)).item()
 
 
 # --- what it depends on ---------------------------------------------------------------------------

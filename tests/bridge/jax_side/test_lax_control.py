@@ -741,3 +741,10 @@ def test_own_gradients_arrive_where_some_results_are_not_used(name, wrap, square
         with torch.no_grad():
             found = torch.from_jax(torch.to_jax(loss(square)))
         torch.testing.assert_close(torch.autograd.grad(found(x).abs(), x)[0], want)
+
+
+def test_a_loop_is_unrolled_as_often_as_it_was_told():
+    def loop(x):
+        return jax.lax.fori_loop(0, 4, lambda i, c: c * 2, x, unroll=2)
+
+    assert "unroll=2" in str(jax.make_jaxpr(loop)(torch.ones(2)))

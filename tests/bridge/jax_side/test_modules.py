@@ -652,6 +652,14 @@ def test_training_loop():
         agree(mine.state_dict()[name], t)
 
 
+def test_a_tree_comes_apart_into_what_is_trained_and_the_rest_and_is_whole_again():
+    tree = {"trained": nn.Parameter(torch.ones(2)), "frozen": torch.zeros(2), "absent": None}
+    params, rest = torch.interop.partition(tree)
+    assert [len(jax.tree.leaves(half)) for half in (params, rest)] == [1, 1]
+    again = torch.interop.combine(jax.tree.map(lambda a: a * 3, params), rest)
+    assert [again["trained"].tolist(), again["frozen"].tolist(), again["absent"]] == [[3.0, 3.0], [0.0, 0.0], None]
+
+
 def test_parameters_come_first():
     f = torch.to_jax(torch.nn.Linear(2, 1))
     with pytest.raises(TypeError, match=r"takes a dict of parameters first.*f\(f.params, x\)"):

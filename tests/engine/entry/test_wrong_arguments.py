@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import warnings
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -13,292 +14,293 @@ import pytest
 
 import torchgrad_jax as tg
 from tests.differential import live_torch
-from tests.programs import Programs, complaint, first_line
+from tests.engine.helpers import given
+from tests.programs import Programs, complaint, first_line, text_of
 from torchgrad_jax._engine.entry import parser
 
 program = Programs()
 test_same_as_torch = pytest.mark.long("numbers_and_none")(program.test())
 
-POSITIONS = """
-x.flatten(True)
-x.flatten(0, False)
-x.narrow(1, 0, True)
-x.rot90(1.5)
-x.rot90(True)
-x.select(0, 1) is x.select(0, True)
-x.transpose(0, 1) is x.transpose(False, 1)
-x.diagonal(0, 0, 1) is x.diagonal(0, False, 1)
-x.unfold(0, 1, 1) is x.unfold(0, 1, True)
-x.chunk(True)
-x.diff(True)
-x.cov(correction=1.5)
-x.quantile(0.5, 1, 1)
-x.nanquantile(0.5, 1, None)
-x.fill_diagonal_(1.0, 1)
-x.as_strided((1,), (1,), 1.5)
-x.addmm(x, x, beta=(0,))
-x.addmm(x, x, alpha='a')
-x.dist(x, 'a')
-x.dist(x, ())
-x.renorm(float('nan'), 0, 1.0)
-x.renorm(2, 0, float('nan'))
-x.movedim((0,), 1)
-torch.combinations(x[0], 2, 1)
-torch.vander(x[0], True)
-torch.bincount(i, minlength=1.5)
-torch.cdist(x, x, float('nan'))
-torch.linalg.matrix_power(x, True)
-torch.fft.fft(x, 2, False)
-torch.fft.rfft(x, True)
-x.topk('a')
-x.transpose('a', 1)
-x.unsqueeze('a')
-x.chunk('a')
-x.gather('a', i)
-x.index_select(0, 'a')
-x.argmax('a')
-x.cumsum('a')
-x.softmax('a')
-torch.softmax(x, 'a')
-torch.topk(x, 'a')
-torch.topk(x, None)
-torch.topk(x, True)
-torch.argmax(x, 0, None)
-x.add_('a')
-x.sub_(None)
-x.mul_([1])
-torch.add(x, 'a')
-torch.add(x, 1, alpha='a')
-x.relu_(1)
-x.masked_fill_(x, 0.0)
-x.index_fill_('a', i, 1)
-torch.linalg.norm(x, 'a', 'b')
-torch.linalg.solve(x, 'a')
-torch.fft.fft(x, 'a')
-torch.special.xlogy('a', x)
-torch.sin('a')
-torch.sin(x, out='a')
-torch.sin('a', out=x)
-torch.cat([x, 1])
-torch.cat(x)
-torch.hstack(x)
-torch.stack([x, None])
-torch.Tensor.sin(5)
-torch.Tensor.topk()
-"""
-COUNTS = """
-torch.add(x)
-torch.add()
-torch.add(x, 1, 2, 3)
-torch.add(x, other=1, foo=2)
-x.add()
-x.add_()
-torch.sin()
-torch.sin(x, x)
-torch.sin(x, foo=1)
-x.sin(1)
-x.sin(foo=1)
-x.zero_(1)
-x.pow_()
-x.pow_(1, 2)
-x.scatter_()
-x.div_()
-x.square_(1)
-x.float_power_(1, 2, 3)
-x.index_put_()
-x.cpu(None)
-x.contiguous(None)
-x.contiguous(memory_format=None)
-torch.as_tensor(x, torch.float32)
-torch.nn.functional.one_hot()
-torch.topk()
-torch.topk(x, 1, 2, True, True, 6)
-x.topk(1, 2, True, True, 6)
-x.topk(1, k=2)
-x.softmax()
-torch.softmax(x)
-torch.lerp(x, x)
-torch.tensor()
-torch.full((2,))
-torch.can_cast(torch.float32)
-torch.matmul(x)
-torch.addmm(x, x)
-x.transpose(0)
-x.sum(axis=0, dim=1)
-x.sum(dim=0, foo=1)
-torch.sum(x, axis=0, dim=1)
-torch.nn.functional.linear(x)
-torch.nn.functional.scaled_dot_product_attention(x, x)
-"""
-OVERLOADS = """
-torch.where(x > 0, 'a', x)
-torch.where('a', x, x)
-torch.where(x > 0, x)
-torch.isin('a', x)
-torch.isin(x, 'a', assume_unique=True)
-torch.clamp(x, 'a')
-x.clamp_('a')
-x.masked_fill(x > 0, 'a')
-x.scatter(0, i, 'a')
-x.scatter_(0, i, 'a')
-x.pow('a')
-x.pow_('a')
-x.div_('a')
-x.div(2, rounding_mode=1)
-x.std('a')
-x.var(dim='a')
-x.var(dim=0.5)
-x.std(dim=[0, 'a'])
-x.quantile('a')
-x.quantile(0.5, dim='a')
-x.max(dim=None)
-x.min(dim=None)
-x.median(dim=None)
-torch.max(x, None)
-x.sum('a')
-x.sum('a', 'b')
-x.mean('a')
-x.squeeze('a')
-x.sort('a')
-torch.bernoulli(x, None)
-torch.searchsorted(x, 'a')
-torch.rand(2, generator=5)
-torch.randn(2, generator=5)
-torch.normal('a', x)
-torch.device(5.5)
-torch.bitwise_and(x, 'a')
-torch.full_like(x, 'a')
-x.sum(dtype=np.dtype('float64'))
-x.sum(dtype=np.array([1, 2]))
-torch.softmax(x, 0, dtype=np.array([1, 2]))
-x.to(np.dtype('float64'))
-x.to(np.array([1, 2]))
-"""
-SIZES = """
-x.view('a')
-x.view(2.5)
-x.view()
-x.view(1, 'a')
-x.reshape('a')
-x.permute('a')
-x.expand('a')
-x.repeat('a')
-x.flip('a')
-x.flip(1, 'a')
-torch.flip(x, 5)
-torch.flip(x, 0, 1)
-torch.flip(x, [True])
-torch.permute(x, 0, 1)
-torch.zeros('a')
-torch.zeros(2, 'a')
-torch.zeros((2, 2.5))
-torch.roll(x)
-torch.sum(x, [True])
-torch.broadcast_tensors(x, 1)
-torch.meshgrid(1)
-"""
-FUNCTIONAL = """
-F.relu('a')
-F.relu()
-F.linear(x, 'a')
-F.conv1d(x, 'a')
-F.conv2d('a', x)
-F.layer_norm(x, 'a')
-"""
-OTHERS = """
-torch.dtype('a')
-torch.load(5)
-torch.einsum(x, x)
-torch.einsum('ij', 1)
-torch.equal(x, 1)
-torch.result_type(x, 'a')
-torch.from_numpy([1])
-torch.randint(5)
-torch.arange()
-torch.polygamma(x, 1)
-"""
+POSITIONS = (
+    lambda x: x.flatten(True),
+    lambda x: x.flatten(0, False),
+    lambda x: x.narrow(1, 0, True),
+    lambda x: x.rot90(1.5),
+    lambda x: x.rot90(True),
+    lambda x: x.select(0, 1) is x.select(0, True),
+    lambda x: x.transpose(0, 1) is x.transpose(False, 1),
+    lambda x: x.diagonal(0, 0, 1) is x.diagonal(0, False, 1),
+    lambda x: x.unfold(0, 1, 1) is x.unfold(0, 1, True),
+    lambda x: x.chunk(True),
+    lambda x: x.diff(True),
+    lambda x: x.cov(correction=1.5),
+    lambda x: x.quantile(0.5, 1, 1),
+    lambda x: x.nanquantile(0.5, 1, None),
+    lambda x: x.fill_diagonal_(1.0, 1),
+    lambda x: x.as_strided((1,), (1,), 1.5),
+    lambda x: x.addmm(x, x, beta=(0,)),
+    lambda x: x.addmm(x, x, alpha="a"),
+    lambda x: x.dist(x, "a"),
+    lambda x: x.dist(x, ()),
+    lambda x: x.renorm(float("nan"), 0, 1.0),
+    lambda x: x.renorm(2, 0, float("nan")),
+    lambda x: x.movedim((0,), 1),
+    lambda m, x: m.combinations(x[0], 2, 1),
+    lambda m, x: m.vander(x[0], True),
+    lambda m, i: m.bincount(i, minlength=1.5),
+    lambda m, x: m.cdist(x, x, float("nan")),
+    lambda m, x: m.linalg.matrix_power(x, True),
+    lambda m, x: m.fft.fft(x, 2, False),
+    lambda m, x: m.fft.rfft(x, True),
+    lambda x: x.topk("a"),
+    lambda x: x.transpose("a", 1),
+    lambda x: x.unsqueeze("a"),
+    lambda x: x.chunk("a"),
+    lambda x, i: x.gather("a", i),
+    lambda x: x.index_select(0, "a"),
+    lambda x: x.argmax("a"),
+    lambda x: x.cumsum("a"),
+    lambda x: x.softmax("a"),
+    lambda m, x: m.softmax(x, "a"),
+    lambda m, x: m.topk(x, "a"),
+    lambda m, x: m.topk(x, None),
+    lambda m, x: m.topk(x, True),
+    lambda m, x: m.argmax(x, 0, None),
+    lambda x: x.add_("a"),
+    lambda x: x.sub_(None),
+    lambda x: x.mul_([1]),
+    lambda m, x: m.add(x, "a"),
+    lambda m, x: m.add(x, 1, alpha="a"),
+    lambda x: x.relu_(1),
+    lambda x: x.masked_fill_(x, 0.0),
+    lambda x, i: x.index_fill_("a", i, 1),
+    lambda m, x: m.linalg.norm(x, "a", "b"),
+    lambda m, x: m.linalg.solve(x, "a"),
+    lambda m, x: m.fft.fft(x, "a"),
+    lambda m, x: m.special.xlogy("a", x),
+    lambda m: m.sin("a"),
+    lambda m, x: m.sin(x, out="a"),
+    lambda m, x: m.sin("a", out=x),
+    lambda m, x: m.cat([x, 1]),
+    lambda m, x: m.cat(x),
+    lambda m, x: m.hstack(x),
+    lambda m, x: m.stack([x, None]),
+    lambda m: m.Tensor.sin(5),
+    lambda m: m.Tensor.topk(),
+)
+COUNTS = (
+    lambda m, x: m.add(x),
+    lambda m: m.add(),
+    lambda m, x: m.add(x, 1, 2, 3),
+    lambda m, x: m.add(x, other=1, foo=2),
+    lambda x: x.add(),
+    lambda x: x.add_(),
+    lambda m: m.sin(),
+    lambda m, x: m.sin(x, x),
+    lambda m, x: m.sin(x, foo=1),
+    lambda x: x.sin(1),
+    lambda x: x.sin(foo=1),
+    lambda x: x.zero_(1),
+    lambda x: x.pow_(),
+    lambda x: x.pow_(1, 2),
+    lambda x: x.scatter_(),
+    lambda x: x.div_(),
+    lambda x: x.square_(1),
+    lambda x: x.float_power_(1, 2, 3),
+    lambda x: x.index_put_(),
+    lambda x: x.cpu(None),
+    lambda x: x.contiguous(None),
+    lambda x: x.contiguous(memory_format=None),
+    lambda m, x: m.as_tensor(x, m.float32),
+    lambda m: m.nn.functional.one_hot(),
+    lambda m: m.topk(),
+    lambda m, x: m.topk(x, 1, 2, True, True, 6),
+    lambda x: x.topk(1, 2, True, True, 6),
+    lambda x: x.topk(1, k=2),
+    lambda x: x.softmax(),
+    lambda m, x: m.softmax(x),
+    lambda m, x: m.lerp(x, x),
+    lambda m: m.tensor(),
+    lambda m: m.full((2,)),
+    lambda m: m.can_cast(m.float32),
+    lambda m, x: m.matmul(x),
+    lambda m, x: m.addmm(x, x),
+    lambda x: x.transpose(0),
+    lambda x: x.sum(axis=0, dim=1),
+    lambda x: x.sum(dim=0, foo=1),
+    lambda m, x: m.sum(x, axis=0, dim=1),
+    lambda m, x: m.nn.functional.linear(x),
+    lambda m, x: m.nn.functional.scaled_dot_product_attention(x, x),
+)
+OVERLOADS = (
+    lambda m, x: m.where(x > 0, "a", x),
+    lambda m, x: m.where("a", x, x),
+    lambda m, x: m.where(x > 0, x),
+    lambda m, x: m.isin("a", x),
+    lambda m, x: m.isin(x, "a", assume_unique=True),
+    lambda m, x: m.clamp(x, "a"),
+    lambda x: x.clamp_("a"),
+    lambda x: x.masked_fill(x > 0, "a"),
+    lambda x, i: x.scatter(0, i, "a"),
+    lambda x, i: x.scatter_(0, i, "a"),
+    lambda x: x.pow("a"),
+    lambda x: x.pow_("a"),
+    lambda x: x.div_("a"),
+    lambda x: x.div(2, rounding_mode=1),
+    lambda x: x.std("a"),
+    lambda x: x.var(dim="a"),
+    lambda x: x.var(dim=0.5),
+    lambda x: x.std(dim=[0, "a"]),
+    lambda x: x.quantile("a"),
+    lambda x: x.quantile(0.5, dim="a"),
+    lambda x: x.max(dim=None),
+    lambda x: x.min(dim=None),
+    lambda x: x.median(dim=None),
+    lambda m, x: m.max(x, None),
+    lambda x: x.sum("a"),
+    lambda x: x.sum("a", "b"),
+    lambda x: x.mean("a"),
+    lambda x: x.squeeze("a"),
+    lambda x: x.sort("a"),
+    lambda m, x: m.bernoulli(x, None),
+    lambda m, x: m.searchsorted(x, "a"),
+    lambda m: m.rand(2, generator=5),
+    lambda m: m.randn(2, generator=5),
+    lambda m, x: m.normal("a", x),
+    lambda m: m.device(5.5),
+    lambda m, x: m.bitwise_and(x, "a"),
+    lambda m, x: m.full_like(x, "a"),
+    lambda x: x.sum(dtype=np.dtype("float64")),
+    lambda x: x.sum(dtype=np.array([1, 2])),
+    lambda m, x: m.softmax(x, 0, dtype=np.array([1, 2])),
+    lambda x: x.to(np.dtype("float64")),
+    lambda x: x.to(np.array([1, 2])),
+)
+SIZES = (
+    lambda x: x.view("a"),
+    lambda x: x.view(2.5),
+    lambda x: x.view(),
+    lambda x: x.view(1, "a"),
+    lambda x: x.reshape("a"),
+    lambda x: x.permute("a"),
+    lambda x: x.expand("a"),
+    lambda x: x.repeat("a"),
+    lambda x: x.flip("a"),
+    lambda x: x.flip(1, "a"),
+    lambda m, x: m.flip(x, 5),
+    lambda m, x: m.flip(x, 0, 1),
+    lambda m, x: m.flip(x, [True]),
+    lambda m, x: m.permute(x, 0, 1),
+    lambda m: m.zeros("a"),
+    lambda m: m.zeros(2, "a"),
+    lambda m: m.zeros((2, 2.5)),
+    lambda m, x: m.roll(x),
+    lambda m, x: m.sum(x, [True]),
+    lambda m, x: m.broadcast_tensors(x, 1),
+    lambda m: m.meshgrid(1),
+)
+FUNCTIONAL = (
+    lambda F: F.relu("a"),
+    lambda F: F.relu(),
+    lambda F, x: F.linear(x, "a"),
+    lambda F, x: F.conv1d(x, "a"),
+    lambda F, x: F.conv2d("a", x),
+    lambda F, x: F.layer_norm(x, "a"),
+)
+OTHERS = (
+    lambda m: m.dtype("a"),
+    lambda m: m.load(5),
+    lambda m, x: m.einsum(x, x),
+    lambda m: m.einsum("ij", 1),
+    lambda m, x: m.equal(x, 1),
+    lambda m, x: m.result_type(x, "a"),
+    lambda m: m.from_numpy([1]),
+    lambda m: m.randint(5),
+    lambda m: m.arange(),
+    lambda m, x: m.polygamma(x, 1),
+)
 
-EMPTY = """
-torch.zeros(1, 0).index_select(0, i)
-torch.zeros(0, 3).index_select(0, i)
-torch.zeros(0, 1).index_select(1, i)
-torch.zeros(2, 0).index_select(0, i).shape
-torch.zeros(0).index_select(0, i)
-torch.zeros(1, 0).index_add(1, i, torch.zeros(1, 2)).shape
-F.embedding(i, torch.zeros(1, 0))
-F.embedding(i, torch.zeros(0, 3))
-F.embedding(i, torch.zeros(0, 3), max_norm=1.0)
-F.embedding(i * 5, torch.zeros(2, 3), max_norm=1.0)
-torch.zeros(1, 0).index_reduce(0, i, torch.zeros(2, 0), 'prod')
-torch.zeros(0, 3).index_reduce(0, i, torch.zeros(2, 3), 'prod')
-torch.zeros(0).index_reduce(0, i, torch.zeros(2), 'prod')
-"""
-NUMBERS_AND_NONE = """
-torch.add(1, 2)
-torch.add(1.5, True)
-torch.add(True, False)
-torch.add(1, 2, alpha=3)
-torch.sub(2j, 3)
-torch.sub(True, 2)
-torch.subtract(1, 2, 3)
-torch.mul(1.5, 2)
-torch.multiply(True, False)
-torch.div(1, 2)
-torch.div(7, 2, rounding_mode='floor')
-torch.true_divide(1, 2)
-torch.divide(True, False)
-torch.floor_divide(7, 2)
-torch.floor_divide(True, False)
-torch.pow(1, 2)
-torch.eq(1, 2)
-torch.Tensor.add(1, 2)
-torch.add(x, x, alpha=None)
-x.add(x, alpha=None)
-x.clone().sub_(x, alpha=None)
-torch.addcmul(x, x, x, value=None)
-x.addcdiv(x, x, value=None)
-x.round(decimals=None)
-torch.special.round(x, decimals=None)
-torch.prod(x, None)
-x.prod(None, True)
-x.var(unbiased=None)
-x.std(0, None)
-x.std(unbiased=False, keepdim=True)
-torch.var_mean(x, unbiased=None)
-x.std(None, False, True)
-x.renorm(2, 0, None)
-torch.renorm(x, None, 0, 1)
-torch.clamp(x, 0, x)
-x.clamp(x, 1)
-x.clone().clamp_(0, x)
-x.index_put(i, x[0])
-torch.index_put(x, i, x[0])
-x.clone().index_put_(i, x[0])
-x.clamp(min=x, max=None)
-torch.unique(x, sorted=None)
-x.unique(return_inverse=1)
-x.unique(dim=1.5)
-x.unique(dim=0, return_counts=None)
-torch.unique_consecutive(x, return_counts=1)
-torch.unique_consecutive(x, dim='a')
-torch.tensordot(x, x, None)
-torch.tensordot(x, x, 1.5)
-torch.tensordot(x, x, [1])
-torch.tensordot(x, x, (1, 1))
-torch.tensordot(x, x, (None, 1))
-torch.tensordot(x, x, torch.tensor([1, 1, 1]))
-torch.einsum(None, x)
-torch.einsum(('ij->ji',), x)
-x.reshape(1, *x.shape).t_()
-"""
+EMPTY = (
+    lambda m, i: m.zeros(1, 0).index_select(0, i),
+    lambda m, i: m.zeros(0, 3).index_select(0, i),
+    lambda m, i: m.zeros(0, 1).index_select(1, i),
+    lambda m, i: m.zeros(2, 0).index_select(0, i).shape,
+    lambda m, i: m.zeros(0).index_select(0, i),
+    lambda m, i: m.zeros(1, 0).index_add(1, i, m.zeros(1, 2)).shape,
+    lambda m, F, i: F.embedding(i, m.zeros(1, 0)),
+    lambda m, F, i: F.embedding(i, m.zeros(0, 3)),
+    lambda m, F, i: F.embedding(i, m.zeros(0, 3), max_norm=1.0),
+    lambda m, F, i: F.embedding(i * 5, m.zeros(2, 3), max_norm=1.0),
+    lambda m, i: m.zeros(1, 0).index_reduce(0, i, m.zeros(2, 0), "prod"),
+    lambda m, i: m.zeros(0, 3).index_reduce(0, i, m.zeros(2, 3), "prod"),
+    lambda m, i: m.zeros(0).index_reduce(0, i, m.zeros(2), "prod"),
+)
+NUMBERS_AND_NONE = (
+    lambda m: m.add(1, 2),
+    lambda m: m.add(1.5, True),
+    lambda m: m.add(True, False),
+    lambda m: m.add(1, 2, alpha=3),
+    lambda m: m.sub(2j, 3),
+    lambda m: m.sub(True, 2),
+    lambda m: m.subtract(1, 2, 3),
+    lambda m: m.mul(1.5, 2),
+    lambda m: m.multiply(True, False),
+    lambda m: m.div(1, 2),
+    lambda m: m.div(7, 2, rounding_mode="floor"),
+    lambda m: m.true_divide(1, 2),
+    lambda m: m.divide(True, False),
+    lambda m: m.floor_divide(7, 2),
+    lambda m: m.floor_divide(True, False),
+    lambda m: m.pow(1, 2),
+    lambda m: m.eq(1, 2),
+    lambda m: m.Tensor.add(1, 2),
+    lambda m, x: m.add(x, x, alpha=None),
+    lambda x: x.add(x, alpha=None),
+    lambda x: x.clone().sub_(x, alpha=None),
+    lambda m, x: m.addcmul(x, x, x, value=None),
+    lambda x: x.addcdiv(x, x, value=None),
+    lambda x: x.round(decimals=None),
+    lambda m, x: m.special.round(x, decimals=None),
+    lambda m, x: m.prod(x, None),
+    lambda x: x.prod(None, True),
+    lambda x: x.var(unbiased=None),
+    lambda x: x.std(0, None),
+    lambda x: x.std(unbiased=False, keepdim=True),
+    lambda m, x: m.var_mean(x, unbiased=None),
+    lambda x: x.std(None, False, True),
+    lambda x: x.renorm(2, 0, None),
+    lambda m, x: m.renorm(x, None, 0, 1),
+    lambda m, x: m.clamp(x, 0, x),
+    lambda x: x.clamp(x, 1),
+    lambda x: x.clone().clamp_(0, x),
+    lambda x, i: x.index_put(i, x[0]),
+    lambda m, x, i: m.index_put(x, i, x[0]),
+    lambda x, i: x.clone().index_put_(i, x[0]),
+    lambda x: x.clamp(min=x, max=None),
+    lambda m, x: m.unique(x, sorted=None),
+    lambda x: x.unique(return_inverse=1),
+    lambda x: x.unique(dim=1.5),
+    lambda x: x.unique(dim=0, return_counts=None),
+    lambda m, x: m.unique_consecutive(x, return_counts=1),
+    lambda m, x: m.unique_consecutive(x, dim="a"),
+    lambda m, x: m.tensordot(x, x, None),
+    lambda m, x: m.tensordot(x, x, 1.5),
+    lambda m, x: m.tensordot(x, x, [1]),
+    lambda m, x: m.tensordot(x, x, (1, 1)),
+    lambda m, x: m.tensordot(x, x, (None, 1)),
+    lambda m, x: m.tensordot(x, x, m.tensor([1, 1, 1])),
+    lambda m, x: m.einsum(None, x),
+    lambda m, x: m.einsum(("ij->ji",), x),
+    lambda x: x.reshape(1, *x.shape).t_(),
+)
 
 
-def _told(m: Any, calls: str) -> dict[str, list[str]]:
-    x, i = m.ones(2, 3), m.tensor([0, 1])
-    names = {"torch": m, "F": m.nn.functional, "np": np, "x": x, "i": i}
+def _told(m: Any, calls: Iterable[Callable[..., Any]]) -> dict[str, list[str]]:
+    """What each call raises, under the text of the call."""
+    values = {"m": m, "F": m.nn.functional, "x": m.ones(2, 3), "i": m.tensor([0, 1])}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return {c: first_line(lambda c=c: eval(c, names)) for c in calls.strip().splitlines()}
+        return {text_of(call): first_line(given(call, **values)) for call in calls}
 
 
 for _name, _calls in {
@@ -376,54 +378,54 @@ def every_older_overload(m):
     return found
 
 
-OWN_WORDS = """
-x.add(1, 2, 3)
-F.batch_norm(x, None, None, training=True, momentum=1j)
-F.cross_entropy(x, i, label_smoothing='a')
-x.topk(k='a')
-torch.topk(x, k='a')
-torch.topk(x, 1, sorted=1)
-x.add_(other='a')
-torch.cat([x], dim='a')
-torch.clamp(x, min='a', max=2)
-x.sum(dim='a')
-x.sort(dim='a')
-x.flip(dims=5)
-x.prod(dim=None)
-x.prod(axis=None)
-F.softmax(x, 'a')
-F.log_softmax(x, 'a')
-F.softmin(x, 'a')
-F.softmax('a', 1)
-F.cross_entropy(x, 'a')
-F.cross_entropy(x, i, weight='a')
-F.nll_loss(x, i, 'a')
-F.mse_loss(x, 'a')
-F.mse_loss(x, None)
-F.l1_loss('a', x)
-F.smooth_l1_loss(x, 'a')
-F.huber_loss(x, 'a')
-F.binary_cross_entropy(x, 'a')
-F.binary_cross_entropy_with_logits(x, 'a')
-F.margin_ranking_loss(x, x, 'a')
-F.embedding(i, 'a')
-F.embedding('a', x)
-F.batch_norm(x, 'a', 'a')
-F.normalize('a')
-F.glu('a')
-F.tanh('a')
-F.tanhshrink('a')
-F.logsigmoid('a')
-F.leaky_relu(x, 'a')
-F.elu(x, 'a')
-F.grid_sample(x, 'a')
-F.interpolate('a', 2)
-F.pad(x, (1, 1), 'constant', 'a')
-torch.nn.CrossEntropyLoss()(x, 'a')
-torch.nn.Softmax(1)('a')
-torch.nn.Embedding(3, 2)('a')
-torch.nn.MSELoss()(x, 'a')
-"""
+OWN_WORDS = (
+    lambda x: x.add(1, 2, 3),
+    lambda F, x: F.batch_norm(x, None, None, training=True, momentum=1j),
+    lambda F, x, i: F.cross_entropy(x, i, label_smoothing="a"),
+    lambda x: x.topk(k="a"),
+    lambda m, x: m.topk(x, k="a"),
+    lambda m, x: m.topk(x, 1, sorted=1),
+    lambda x: x.add_(other="a"),
+    lambda m, x: m.cat([x], dim="a"),
+    lambda m, x: m.clamp(x, min="a", max=2),
+    lambda x: x.sum(dim="a"),
+    lambda x: x.sort(dim="a"),
+    lambda x: x.flip(dims=5),
+    lambda x: x.prod(dim=None),
+    lambda x: x.prod(axis=None),
+    lambda F, x: F.softmax(x, "a"),
+    lambda F, x: F.log_softmax(x, "a"),
+    lambda F, x: F.softmin(x, "a"),
+    lambda F: F.softmax("a", 1),
+    lambda F, x: F.cross_entropy(x, "a"),
+    lambda F, x, i: F.cross_entropy(x, i, weight="a"),
+    lambda F, x, i: F.nll_loss(x, i, "a"),
+    lambda F, x: F.mse_loss(x, "a"),
+    lambda F, x: F.mse_loss(x, None),
+    lambda F, x: F.l1_loss("a", x),
+    lambda F, x: F.smooth_l1_loss(x, "a"),
+    lambda F, x: F.huber_loss(x, "a"),
+    lambda F, x: F.binary_cross_entropy(x, "a"),
+    lambda F, x: F.binary_cross_entropy_with_logits(x, "a"),
+    lambda F, x: F.margin_ranking_loss(x, x, "a"),
+    lambda F, i: F.embedding(i, "a"),
+    lambda F, x: F.embedding("a", x),
+    lambda F, x: F.batch_norm(x, "a", "a"),
+    lambda F: F.normalize("a"),
+    lambda F: F.glu("a"),
+    lambda F: F.tanh("a"),
+    lambda F: F.tanhshrink("a"),
+    lambda F: F.logsigmoid("a"),
+    lambda F, x: F.leaky_relu(x, "a"),
+    lambda F, x: F.elu(x, "a"),
+    lambda F, x: F.grid_sample(x, "a"),
+    lambda F: F.interpolate("a", 2),
+    lambda F, x: F.pad(x, (1, 1), "constant", "a"),
+    lambda m, x: m.nn.CrossEntropyLoss()(x, "a"),
+    lambda m: m.nn.Softmax(1)("a"),
+    lambda m: m.nn.Embedding(3, 2)("a"),
+    lambda m, x: m.nn.MSELoss()(x, "a"),
+)
 """Not promised in torch's words: whether an argument came by name, and which inner function complained."""
 
 

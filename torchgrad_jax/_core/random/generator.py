@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Self
 
@@ -25,6 +25,19 @@ def _not_compiled(what: str) -> None:
             f"torch.compile: a compiled function may not {what}: its random numbers are drawn all at once, before its "
             "program runs; do it outside of the function"
         )
+
+
+def among_draws(step: Callable[[], object]) -> None:
+    """Do something to a generator: now, or in each run of a program that is being traced, between the draws around it.
+
+    Args:
+        step: what to do. It must not depend on when it runs.
+    """
+    for run in MODES.runs:
+        if run.may_write_outside:
+            run.uses.among_draws(step)
+            return
+    step()
 
 
 _N = 624
@@ -80,6 +93,7 @@ class Generator:
         self._bits = np.random.MT19937()
         # RandomState, unlike numpy's Generator, promises never to change its stream.
         self._bulk = np.random.RandomState(self._bits)
+        self._seed, self._spare, self._kept = DEFAULT_SEED, None, None
         self.manual_seed(DEFAULT_SEED)
 
     def __repr__(self) -> str:
@@ -96,15 +110,19 @@ class Generator:
         seed = int(seed)
         if not -(2**63) <= seed < 2**64:
             raise ValueError("Overflow when unpacking long long")
-        _not_compiled("seed a generator")
+        among_draws(lambda: self._restart(seed))
+        return self
+
+    def _restart(self, seed: int) -> None:
         with self.lock:
+            self._changes()
             self._seed = seed % 2**64
             self._bulk.seed(seed % 2**32)
-            self._spare = self._kept = None
-        return self
+            self._spare = None
 
     def seed(self) -> int:
         """Restart the stream at a seed from the operating system and return that seed."""
+        _not_compiled("seed a generator with a number that nobody knows")
         self.manual_seed(int.from_bytes(os.urandom(8), "little"))
         return self._seed
 
@@ -166,11 +184,12 @@ class Generator:
         """Continue from a state that `snapshot` of this generator gave."""
         with self.lock:
             if self._kept is not snapshot:
+                self._changes()
                 self._bits.state, self._seed, self._spare = snapshot
                 self._kept = snapshot
 
-    def _moves_on(self) -> None:
-        """Numbers are about to be drawn, after which the last snapshot is no longer the present state."""
+    def _changes(self) -> None:
+        """Numbers are about to be drawn, say, after which the last snapshot is no longer the present state."""
         if OWN.states is not None and self not in OWN.states:
             OWN.states[self] = self.snapshot()
         self._kept = None
@@ -200,7 +219,7 @@ class Generator:
 
     def _next_words(self, count: int) -> NDArray[Any]:
         """The next `count` words of the stream, few of them in the 64 bits each that numpy gives."""
-        self._moves_on()
+        self._changes()
         # Both give the same words: one of them starts faster, the other runs faster.
         if count < 2048:
             return self._bits.random_raw(count)
@@ -264,7 +283,7 @@ class Generator:
     def serial_normals(self, count: int) -> NDArray[np.float64]:
         """Standard normals made in pairs; an odd one out is kept for the next call."""
         with self.lock:
-            self._moves_on()
+            self._changes()
             spare = self._spare
             wanted = max(count + (spare is None), 0) // 2 * 2
             out = normal_pairs(self._few_doubles(wanted) if wanted <= 16 else self.doubles(wanted))
@@ -276,7 +295,7 @@ class Generator:
 
     def next_normal(self, draw: Draw) -> float:
         """`serial_normals(1)` from the doubles that `draw` gives."""
-        self._moves_on()
+        self._changes()
         if self._spare is not None:
             normal, self._spare = self._spare, None
             return normal
@@ -295,11 +314,6 @@ def _rebuild(cls: type[Generator], device: Any, state: Array) -> Generator:
     return cls(device).set_state(state)
 
 
-default_generator = Generator()
-"""The generator of draws that name none; like torch's it starts at an unpredictable seed."""
-default_generator.seed()
-
-
 class _Own(threading.local):
     generator: Generator | None = None
     states: dict[Generator, tuple[Any, ...]] | None = None
@@ -308,6 +322,10 @@ class _Own(threading.local):
 
 OWN = _Own()
 """The generator that stands for the default one in threads that have their own, and what else belongs to a thread."""
+
+default_generator = Generator()
+"""The generator of draws that name none; like torch's it starts at an unpredictable seed."""
+default_generator.seed()
 
 
 @contextmanager

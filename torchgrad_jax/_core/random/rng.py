@@ -59,7 +59,12 @@ from ..errors.checks import fail_if, is_traced, numpy_of
 from ..state import MODES
 from . import rejection
 from .exchanges import exchanged
-from .generator import Generator as Generator, current as current, default_generator as default_generator
+from .generator import (
+    Generator as Generator,
+    among_draws as among_draws,
+    current as current,
+    default_generator as default_generator,
+)
 from .keys import KeyStream
 from .normals import normals_of_words
 from .rounding import Array, block64, cast, exactly, fma32, fma64, is_half, rounded

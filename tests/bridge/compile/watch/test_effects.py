@@ -242,12 +242,6 @@ def test_printing_a_tensor(capsys):
         torch.compile(lambda x: str(x))(torch.ones(2))
 
 
-def test_seeds_are_refused():
-    for f in (lambda: torch.manual_seed(0), torch.get_rng_state, lambda: torch.Generator()):
-        with pytest.raises(RuntimeError, match="generator"):
-            torch.compile(f)()
-
-
 # --- as it is written -----------------------------------------------------------------------------
 
 

@@ -39,7 +39,6 @@ from ..trace.outside_results import (
 )
 from ..trace.traced_program import RunState, resolve_argument
 from ..watch.array_arguments import as_array
-from ..watch.kinds_of_objects import is_ours
 from ..watch.number_arguments import NeedsPlainNumbers
 from ..watch.number_log import ReturnedNumber
 from .compiled_backward import SpentGraph
@@ -72,7 +71,7 @@ def refuse_new_objects(
         memory = _memory_of(x)
         made = not (knows(x) or knows(memory)) and not isinstance(x, type | types.ModuleType)
         made |= isinstance(x, np.ndarray) and any(memory is _memory_of(a) for a in given)
-        changeable = isinstance(x, _CHANGEABLE) or (is_python_class(cls) and not is_ours(cls))
+        changeable = isinstance(x, _CHANGEABLE) or is_python_class(cls)
         if made and (changeable or any(id(t._st) in of_arguments for t in _tensors_held(x))):
             raise AsWritten(f"it makes and returns an object, a {cls.__name__}", lasting=True)
     if objects and state.log is not None and state.log.reads_arguments():

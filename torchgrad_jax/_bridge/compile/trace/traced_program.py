@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ...._core.arrays import devices, dtypes
 from ...._core.arrays.meta import Meta, meta
@@ -478,6 +479,15 @@ class RunState(Uses):
             )
         self.next_draw = at + 1
         return array
+
+    def among_draws(self, step: Callable[[], object]) -> None:
+        """What each run does to a generator after the draws so far: it is a draw of no numbers."""
+
+        def nothing() -> Any:
+            step()
+            return jnp.zeros(0, jnp.uint8)
+
+        self.draw(meta((0,), dtypes.uint8, devices.default_device()), nothing)
 
     def number(self, values: Values, slot: int) -> Any:
         """A number that may be another one the next time, as a 0-dim array."""

@@ -10,6 +10,7 @@ arithmetic of our own, so that no version of any package changes them.
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -87,6 +88,8 @@ class Sample:
     """Whether the second derivative is compared; None: for the first samples of a case."""
     dtypes: bool = False
     """Whether the call is repeated for all dtypes of the case; the first sample always is."""
+    incoming: tuple[float, ...] = ()
+    """Values of the gradient that comes in, again and again; derivatives are compared in all dtypes of the case."""
 
     def __str__(self) -> str:
         return ", ".join([*map(show, self.args), *(f"{k}={show(v)}" for k, v in self.kwargs)])
@@ -167,11 +170,17 @@ def b(*shape: int, **options: Any) -> T:
 
 
 def s(
-    *args: Any, grads: bool = True, smooth: bool = True, second: bool | None = None, dtypes: bool = False, **kwargs: Any
+    *args: Any,
+    grads: bool = True,
+    smooth: bool = True,
+    second: bool | None = None,
+    dtypes: bool = False,
+    incoming: tuple[float, ...] = (),
+    **kwargs: Any,
 ) -> Sample:
     """A call. Calls on special values are not smooth."""
-    special = any(x.special for x in tensors((args, kwargs)))
-    return Sample(args, tuple(kwargs.items()), grads, smooth and not special, second, dtypes)
+    special = incoming or any(x.special for x in tensors((args, kwargs)))
+    return Sample(args, tuple(kwargs.items()), grads, smooth and not special, second, dtypes, incoming)
 
 
 def e(*args: Any, text: bool = False, **kwargs: Any) -> ErrorSample:
@@ -271,6 +280,35 @@ def _probabilities(spec: T, shape: tuple[int, ...], dtype: str, seed: int) -> np
     return a / a.sum(-1, keepdims=True)
 
 
+POINTS = (0.0, 1.0, -0.5, 3.0, -2.0, -6.0, float("inf"), -float("inf"), float("nan"))
+PAIRED = (0.0, 1.0, -1.0, -2.0, 0.5, float("inf"), -float("inf"), float("nan"))
+TRIPLES = (0.0, 1.0, float("inf"), float("nan"))
+INCOMING = (1.0, 0.0, float("inf"), -float("inf"), float("nan"))
+FEWER_INCOMING = (-1.0, 0.0, float("inf"))
+ROWS = ((0.0,) * 3, (float("nan"), 1.0, 2.0), (float("nan"),) * 3, (1.0, float("inf"), 2.0), (3.0, -1.0, 0.0))
+
+# Rows of a tensor and of what is scattered into it: all pairs of them.
+BASES = ((1.0, 5.0, 3.0), (0.0, 0.0, 1.0), (2.0, 2.0, float("inf")), (float("nan"), 1.0, float("nan")))
+SOURCES = (
+    (1.0, 2.0, 3.0, 0.0, 5.0, 5.0), (1.0,) * 6, (-1.0, float("nan"), 2.0, float("inf"), 0.0, 3.0),
+    (0.0, 2.0, float("inf"), 4.0, 2.0, -float("inf")),
+)  # fmt: skip
+PLACES = (0, 0, 1, 1, 1, 0)
+_PARTS = (0.0, -0.0, 1.0, -2.0, float("inf"), -float("inf"), float("nan"))
+CUTS = [complex(a, b) for a in _PARTS for b in _PARTS if a == a or b == b]
+"""The sign of a zero says on which side of a branch cut a number is."""
+
+
+def _column(k: int, points: tuple[float, ...], incoming: tuple[float, ...], count: int) -> Callable[..., np.ndarray]:
+    """The `k`-th numbers of all groups of so many points, each group once for each gradient that comes in.
+
+    A shorter tensor has the first groups alone.
+    """
+    groups = list(itertools.product(*[points] * count))
+    column = np.repeat([group[k] for group in groups], len(incoming))
+    return lambda spec, shape, dtype, seed: column[: int(np.prod(shape))].reshape(shape)
+
+
 MAKERS: dict[str, Callable[..., np.ndarray]] = {
     "uniform": _numbers,
     "distinct": _distinct,
@@ -279,6 +317,18 @@ MAKERS: dict[str, Callable[..., np.ndarray]] = {
     "hermitian": _hermitian,
     "singular": _singular,
     "probabilities": _probabilities,
+    "points": _column(0, POINTS, INCOMING, 1),
+    "left": _column(0, PAIRED, FEWER_INCOMING, 2),
+    "right": _column(1, PAIRED, FEWER_INCOMING, 2),
+    "first": _column(0, TRIPLES, FEWER_INCOMING, 3),
+    "second": _column(1, TRIPLES, FEWER_INCOMING, 3),
+    "third": _column(2, TRIPLES, FEWER_INCOMING, 3),
+    "bases": lambda spec, shape, dtype, seed: np.resize(BASES, shape),
+    "sources": lambda spec, shape, dtype, seed: np.repeat(SOURCES, len(BASES), axis=0),
+    "places": lambda spec, shape, dtype, seed: np.resize(PLACES, shape),
+    "cuts": lambda spec, shape, dtype, seed: np.array(CUTS),
+    "finite": lambda spec, shape, dtype, seed: np.array([z for z in CUTS if np.isfinite(z)]),
+    "rows": lambda spec, shape, dtype, seed: np.resize(ROWS, shape),
 }
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from torchgrad_jax.testing._described import facts_of
 
-from .case import VIEWS, Attr, Case, D, T, dtype_of, numbers, seed_of, uniform
+from .case import VIEWS, Attr, Case, D, Sample, T, dtype_of, numbers, seed_of, uniform
 from .jobs import Job, tracked
 from .libs import Lib, dtype_name
 
@@ -98,13 +98,21 @@ class DualBuilder(Builder):
         x = super().tensor(spec)
         if not tracked(spec, self.job.dtype):
             return x
-        tangent = direction(self.lib, x, f"{self.job.call}#tangent{self.count}")
+        tangent = direction(self.lib, x, f"{self.job.call}#tangent{self.count}", _moves(self.job))
         return self.lib.module.autograd.forward_ad.make_dual(x, tangent)
 
 
-def direction(lib: Lib, like: Any, text: str) -> Any:
-    """Fixed numbers of the shape and dtype of a tensor, of order 1 and never 0."""
+def _moves(job: Job) -> tuple[float, ...]:
+    """The values of directions where a sample says which: of gradients its own, and else 1."""
+    incoming = job.sample.incoming if isinstance(job.sample, Sample) else ()
+    return incoming if job.check == "grad" or not incoming else (1.0,)
+
+
+def direction(lib: Lib, like: Any, text: str, given: tuple[float, ...] = ()) -> Any:
+    """Fixed numbers of the shape and dtype of a tensor, of order 1 and never 0; or those given, again and again."""
     name, shape = dtype_name(like), tuple(like.shape)
+    if given:
+        return lib.from_array(np.resize(given, shape).astype(dtype_of(name)))
     count = int(np.prod(shape))
     seed = seed_of(text)
     values = (uniform(seed, count) + 0.5) * np.where(uniform(seed + count + 3, count) < 0.5, -1.0, 1.0)
@@ -188,7 +196,7 @@ def _called(lib: Lib, job: Job) -> tuple[Builder, Any, list[Any]]:
 
 
 def _cotangents(lib: Lib, job: Job, roots: list[Any], what: str, track: bool) -> list[Any]:
-    given = [direction(lib, r, f"{job.call}#{what}{n}") for n, r in enumerate(roots)]
+    given = [direction(lib, r, f"{job.call}#{what}{n}", _moves(job)) for n, r in enumerate(roots)]
     return [g.requires_grad_() for g in given] if track else given
 
 

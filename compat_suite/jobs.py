@@ -62,16 +62,17 @@ def _own_jobs(case: Case) -> Iterator[Job]:
             yield Job("out", case, sample, BASE)
         if not sample.grads or case.derivatives < 1 or not differentiable(sample, BASE):
             continue
-        complex_too = [d for d in case.dtypes if swept and d.startswith("complex")]
-        for dtype in (BASE, *complex_too):
+        others = [d for d in case.dtypes if swept and (d.startswith("complex") or sample.incoming)]
+        for dtype in (BASE, *others):
             yield Job("grad", case, sample, dtype)
         wanted = seconds < SECOND if sample.second is None else sample.second
         if wanted:
             seconds += 1
-            if case.derivatives > 1:
-                yield Job("second", case, sample, BASE)
-            if case.jvp:
-                yield Job("jvp", case, sample, BASE)
+            for dtype in (BASE, *others) if sample.incoming else (BASE,):
+                if case.derivatives > 1:
+                    yield Job("second", case, sample, dtype)
+                if case.jvp:
+                    yield Job("jvp", case, sample, dtype)
     for bad in case.errors:
         yield Job("error", case, bad, BASE)
 

@@ -35,6 +35,8 @@ _PLACES = "NumPy computes the places in a storage from sizes and strides"
 BY_SHAPE: dict[str, tuple[Sequence[str], str]] = {
     "bucketize": ([FORWARD], _SEARCH),
     "searchsorted": ([FORWARD], _SEARCH),
+    "_convert_indices_from_coo_to_csr": ([FORWARD], _SEARCH),
+    "_convert_indices_from_csr_to_coo": ([FORWARD], _SEARCH),
     "histogram_of_points": ([FORWARD], "it counts in an array whose size is computed in Python"),
     "embedding_bag": ([FORWARD, GRADIENTS], "bags that begin at offsets are counted in Python"),
     "linalg_cholesky_ex": (KINDS, _ROWS),
@@ -52,6 +54,7 @@ BY_SHAPE: dict[str, tuple[Sequence[str], str]] = {
     "scatter_src": ([TANGENTS], _RULE),
     "segment_reduce_rows": ([GRADIENTS], _RULE),
     "slice_scatter": (KINDS, _PLACES),
+    "pdist": (KINDS, "NumPy lists the pairs of rows"),
     "as_strided": ([RECORDED], _PLACES),
     "as_strided_copy": ([TANGENTS, RECORDED], _PLACES),
 }

@@ -249,7 +249,7 @@ def label(program: Program, path: str) -> str:
     """What the program calls the observation that a path such as `name.result[1][0]` leads to, where it says."""
     index = re.search(r"\.result\[(\d+)\]", path)
     source = getattr(program, "text", None) or _source(program)
-    returned = _returned(source) if index else []
+    returned = getattr(program, "returned", None) or (_returned(source) if index else [])
     at = int(index[1]) if index else 0
     return f" (in `{returned[at]}`)" if at < len(returned) else ""
 
@@ -344,9 +344,13 @@ def _tensor(text: str) -> dict[str, Any]:
 
 def _row(answer: dict[str, Any]) -> Any:
     """An answer as it stands in the file: without warnings, mostly, it is the result alone."""
-    row = _written(answer)
-    alone = [*row] == ["result"] and not (isinstance(row["result"], dict) and "result" in row["result"])
-    return row["result"] if alone else row
+    return bare(_written(answer))
+
+
+def bare(answer: dict[str, Any]) -> Any:
+    """An answer without warnings is its result alone."""
+    alone = [*answer] == ["result"] and not (isinstance(answer["result"], dict) and "result" in answer["result"])
+    return answer["result"] if alone else answer
 
 
 def _answer_of(row: Any) -> dict[str, Any]:

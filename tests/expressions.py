@@ -3,12 +3,22 @@
 An expression is text: statements and a final value separated by "; ". Its answer is the described
 value, or the exception, and the warnings. "~" in front means that only the type of the exception
 counts, where torch's own text is about its build or its internals.
+
+A line that ends in a colon names the test of all lines below it, and braces stand for several
+expressions::
+
+    a size that is none is refused in torch's words:
+    torch.zeros({2.5 | "a" | -1})
+    torch.full((-2,), 3)
+
+Lines above the first name are a test each, called after their text.
 """
 
 from __future__ import annotations
 
 import importlib.util
 import math
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +27,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.differential import Program, Recording, describe, everything
+from tests.differential import Program, Recording, bare, describe, everything, outcome
 
 Look = Callable[[Any], dict[str, Any]]
 """What is asked of a tensor: `everything`, or only its `numbers`."""
@@ -26,7 +36,9 @@ Look = Callable[[Any], dict[str, Any]]
 def exact(t: Any) -> str:
     """A tensor's values to the last bit."""
     t = t.detach()
-    return (t if t.element_size() > 2 or not t.is_floating_point() else t.float()).numpy().tobytes().hex()
+    if t.element_size() > 2 or not t.is_floating_point():
+        return t.numpy().tobytes().hex()
+    return t.float().numpy().astype(str(t.dtype).rpartition(".")[2]).tobytes().hex()
 
 
 def _seen(value: Any, look: Look) -> Any:
@@ -72,25 +84,67 @@ def _type_of_error(fn: Program, m: Any) -> Any:
             return {"raised": type(error).__name__}
 
 
+def together(texts: Sequence[str], prelude: str, look: Look) -> Program:
+    """All expressions, one after the other: the answer to each."""
+    programs = [program(text, prelude, look) for text in texts]
+
+    def run(m: Any) -> Any:
+        return [bare(outcome(each, m)) for each in programs]
+
+    run.returned = texts  # names what differs
+    return run
+
+
 def table(test_file: str, *groups: str, prelude: Sequence[str] = (), look: Look = everything) -> Callable[..., None]:
-    """A test function with one case for each line of the given texts, each run after the prelude.
+    """A test function with one case for each name or line of the given texts, each run after the prelude.
 
     A text that ends in ".txt" is that of a file beside the test.
     """
-    texts = [_read(test_file, text) for text in groups]
     before = "\n".join(_read(test_file, text) for text in prelude)
     recording = Recording(test_file)
-    rows = [line.strip() for text in texts for line in text.splitlines()]
-    rows = [r for r in rows if r and not r.startswith("#")]
-    assert len(rows) == len(set(rows)), [r for r in rows if rows.count(r) > 1]
+    rows = _rows("\n".join(_read(test_file, text) for text in groups))
 
     @pytest.mark.parametrize("text", rows)
     def test_expression(text: str, request: pytest.FixtureRequest) -> None:
         recorded = request.config.getoption("--oracle") == "recorded"
         live = not recorded and importlib.util.find_spec("torch") is not None
-        recording.check(text, program(text, before, look), live)
+        texts = rows[text]
+        make = together(texts, before, look) if texts else program(text, before, look)
+        recording.check(text, make, live)
 
     return test_expression
+
+
+def _rows(text: str) -> dict[str, list[str]]:
+    """The tests by name, with their expressions; those that are called after their only one have none here."""
+    rows: dict[str, list[str]] = {}
+    below = None
+    for line in filter(None, map(str.strip, text.splitlines())):
+        if line.startswith("#"):
+            continue
+        if line.endswith(":"):
+            name, below = line[:-1], []
+            assert name not in rows, name
+            rows[name] = below
+        elif below is not None:
+            below += _expanded(line)
+        else:
+            assert line not in rows, line
+            rows[line] = []
+    assert all(len(texts) == len(set(texts)) for texts in rows.values()), [
+        t for texts in rows.values() for t in texts if texts.count(t) > 1
+    ]
+    return rows
+
+
+def _expanded(line: str) -> list[str]:
+    """What the line says with each of the alternatives in braces."""
+    found = re.search(r"\{([^{}]* \| [^{}]*)\}", line)
+    if not found:
+        return [line]
+    return [
+        text for part in found[1].split(" | ") for text in _expanded(line[: found.start()] + part + line[found.end() :])
+    ]
 
 
 def _read(test_file: str, text: str) -> str:

@@ -25,6 +25,8 @@ FAMILIES = (
     "linalg",
     "fft",
     "rare",
+    "points",
+    "whole",
 )
 
 

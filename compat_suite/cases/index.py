@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..case import BOOL, COMPLEX, FLOATS, INTS, Case, b, case, e, et, i, s, t
 
 ANY = (*FLOATS, *INTS, *BOOL, *COMPLEX)
@@ -13,6 +15,18 @@ WITHIN = t(2, 3, dtype="int64", special=(0, 1, 0, 1, 0, 1))
 MASK = t(2, 3, dtype="bool", special=(True, False, True, False, False, True))
 FAR = t(1, dtype="int64", special=(9,))
 DOTS = ...
+# Shapes of an input, of an index into it and of a source, and a dimension: some fit, for others the text says why not.
+FITTING = (((2, 3), (2,), (2, 2), 1), ((), (), (), 0), ((2, 0), (1,), (1, 0), 0))
+SHAPES = (
+    ((2, 3), (), (), 0), ((2, 3), (1,), (2,), 1), ((2, 3), (1,), (3,), 0), ((2, 3), (1,), (1, 2), 0),
+    ((2, 3), (2, 3), (2, 3), 5), ((3,), (2,), (3,), 0), ((3,), (1,), (1, 1), 0), ((2, 3), (2, 3), (2, 3), 0),
+)  # fmt: skip
+
+
+def slices(make: Any, shapes: Any) -> Any:
+    """Calls with these shapes."""
+    return [make(t(*x), dim, i(*index, high=1), t(*source)) for x, index, source, dim in shapes]
+
 
 CASES: tuple[Case, ...] = (
     case(
@@ -76,8 +90,10 @@ CASES: tuple[Case, ...] = (
         s(t(3, 2), 0, ROW, t(3, 2)),
         s(t(2, 3), 1, PAIR, t(2, 2), alpha=2),
         s(t(), 0, t(1, dtype="int64", special=(0,)), t(), second=False),
+        *slices(s, FITTING),
         dtypes=(*FLOATS, *INTS),
         errors=(
+            *slices(et, (*SHAPES, ((3,), (1,), (), 0), ((), (1,), (1,), 0))),
             e(t(3, 2), 0, FAR, t(1, 2)),
             e(t(3, 2), 0, ROW, t(2, 2)),
             e(t(3, 2), 0, ROW, t(3, 2, dtype="float32")),
@@ -89,8 +105,10 @@ CASES: tuple[Case, ...] = (
         "torch.index_copy",
         s(t(3, 2), 0, PAIR, t(2, 2)),
         s(t(2, 3), 1, PAIR, t(2, 2)),
+        *slices(s, (*FITTING, ((3,), (1,), (), 0), ((), (1,), (1,), 0))),
         dtypes=(*FLOATS, *INTS),
         errors=(
+            *slices(et, SHAPES),
             e(t(3, 2), 0, FAR, t(1, 2)),
             e(t(3, 2), 0, ROW, t(2, 2)),
             e(t(3, 2), 0, PAIR, t(2, 2, dtype="float32")),

@@ -4,10 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..case import BOOL, COMPLEX, FLOATS, INTS, D, b, case, e, et, i, s, t
+from ..case import BOOL, COMPLEX, FLOATS, INTS, Attr, D, T, b, case, e, et, i, s, t
+from .pointwise import INF
 
 ANY = (*FLOATS, *INTS, *BOOL, *COMPLEX)
 RANGE = et(t(2, 3), 2)
+PLACES = t(4, special=(0.0, 1.0, 3.0, 4.0), grad=False)
+WINDOW = t(4, low=0.5, grad=False)
+NONE = b(3, special=(False,) * 3)
+
+
+def whole(*values: int) -> T:
+    """A row of whole numbers."""
+    return t(len(values), dtype="int64", special=values)
 
 
 def _product(result: Any) -> Any:
@@ -58,6 +67,7 @@ SELECTIONS = (
         s(t(3), 3),
         s(t(3), 2, True),
         s(t(3), 1),
+        s(t(3), 0, grads=False),
         dtypes=ANY,
         errors=(et(t(2, 3)), et(t(3), -1)),
     ),
@@ -67,7 +77,18 @@ SELECTIONS = (
         s(t(3, 4), dim=1, edge_order=2),
         s(t(4), spacing=2.0),
         s(t(3, 3), spacing=[1.0, 2.0], dim=(0, 1)),
-        errors=(et(t(2), edge_order=2), et(t(3), edge_order=3), et(t(2, 3), spacing=[1.0])),
+        s(t(), second=False),
+        s(t(4), spacing=(PLACES,)),
+        s(t(4), spacing=(PLACES,), edge_order=2),
+        s(i(4, high=8)),
+        errors=(
+            et(t(2), edge_order=2),
+            et(t(3), edge_order=3),
+            et(t(2, 3), spacing=[1.0]),
+            et(t(2, 3), dim=0, spacing=[1.0, 2.0]),
+            et(t(2, 3), dim=(0, 0)),
+            et(t(2, dtype="uint8")),
+        ),
     ),
     case(
         "torch.nonzero_static",
@@ -80,14 +101,15 @@ SELECTIONS = (
         "torch.unravel_index",
         s(i(2, 3, high=12), (3, 4)),
         s(i(4, high=6), 6),
-        errors=(et(t(3), (3,)), et(i(2, high=2), (2, -1))),
+        s(whole(6, -1), (2, 3)),
+        errors=(et(t(3), (3,)), et(i(2, high=2), (2, -1)), et(i(2, high=2), "a")),
         derivatives=0,
     ),
     case(
         "torch._chunk_cat",
         s([t(2, 3), t(3, 3)], 0, 2, grads=False),
         s([t(2, 3)], 1, 2, grads=False),
-        errors=(et([t(2), t(2, 3)], -1, 2), et([t(2)], 0, 0)),
+        errors=(et([t(2), t(2, 3)], -1, 2), et([t(2)], 0, 0), et([], 0, 2)),
         derivatives=0,
     ),
     case(
@@ -103,7 +125,13 @@ SELECTIONS = (
         s(t(4), "max", lengths=i(2, low=2, high=3)),
         s(t(4), "min", lengths=i(2, low=2, high=3)),
         s(t(4), "prod", lengths=i(2, low=2, high=3)),
+        s(t(5), "mean", lengths=whole(2, 0, 3)),
+        s(t(5), "max", lengths=whole(2, 0, 3), initial=2),
+        s(t(5), "sum", offsets=whole(0, 2, 4)),
+        s(t(2, 2), "prod", lengths=t(2, 2, dtype="int64", special=(1, 1, 2, 0)), axis=1),
         errors=(
+            et(t(5), "sum", lengths=whole(-2, 7)),
+            et(t(5), "sum", lengths=t(2, special=(2.0, 3.0))),
             et(t(4), "sum"),
             et(t(4), "sum", lengths=i(2, low=1, high=2)),
             e(t(4), "median", lengths=i(2, low=2, high=3)),
@@ -115,10 +143,34 @@ SELECTIONS = (
         "Tensor.fill_diagonal_",
         s(t(3, 3, grad=False), 2.0),
         s(t(5, 2, grad=False), 1, True),
-        errors=(et(t(3, grad=False), 1),),
+        s(i(2, 2, high=3), 1.7),
+        errors=(et(t(3, grad=False), 1), et(t(3, 2, 3, grad=False), 1)),
         derivatives=0,
     ),
-    case("Tensor.dim_order", s(t(2, 3, 4)), s(t(2, 3, layout="transposed")), derivatives=0),
+    case(
+        "Tensor.dim_order",
+        s(t(2, 3, 4)),
+        s(t(2, 3, layout="transposed")),
+        s(t(2, 3, 4, 5), ambiguity_check=[Attr("contiguous_format"), Attr("channels_last")]),
+        derivatives=0,
+        errors=(et(t(1, 2), ambiguity_check=True),),
+    ),
+    case(
+        "torch._convert_indices_from_coo_to_csr",
+        s(whole(0, 0, 2, 2, 2, 4), 6),
+        s(t(3, dtype="int32", special=(1, 1, 3)), 4),
+        s(whole(1, 1, 3), 4, out_int32=True),
+        s(whole(), 3),
+        s(whole(), 0),
+        errors=(et(t(1, 1, dtype="int64", special=(0,)), 3), et(t(1), 3)),
+    ),
+    case(
+        "torch._convert_indices_from_csr_to_coo",
+        s(whole(0, 2, 2, 5, 5, 6), whole(4, 1, 0, 3, 2, 5)),
+        s(whole(0, 2, 2, 3), whole(4, 1, 0), out_int32=True, transpose=True),
+        s(whole(0, 0), whole()),
+    ),
+    case("torch.rot90", s(t(3, 2), 3)),
 )
 
 REDUCTIONS = (
@@ -126,6 +178,7 @@ REDUCTIONS = (
         "torch.renorm",
         s(t(3, 4), 2, 0, 1.0),
         s(t(3, 4), 1, 1, 0.5),
+        s(t(2, 3), INF, 0, 1.0),
         errors=(et(t(3), 2, 0, 1.0), et(t(2, 3), 0, 0, 1.0), et(t(2, 3), 2, 0, -1.0)),
         inplace=True,
     ),
@@ -133,6 +186,7 @@ REDUCTIONS = (
         "torch.hash_tensor",
         s(t(2, 3)),
         s(t(2, 3), 1, keepdim=True),
+        s(i(2, 3, low=-1, high=4), 1, keepdim=True),
         dtypes=("float32", "int64", "bool"),
         errors=(et(t(2), mode=1),),
         derivatives=0,
@@ -141,6 +195,8 @@ REDUCTIONS = (
         "torch.histogramdd",
         s(t(6, 2), 2),
         s(t(6, 2), [2, 3], range=[-2.0, 2.0, -1.0, 1.0], density=True),
+        s(t(3, 2), 2, weight=t(3, low=1.0, high=3.0), density=True),
+        s(t(2, 2), (t(3, special=(0.0, 1.0, 2.0)), t(2, special=(0.0, 2.0)))),
         errors=(et(t(3), 2), et(t(6, 2), [2])),
         derivatives=0,
     ),
@@ -169,14 +225,46 @@ REDUCTIONS = (
     ),
 )
 
+MASKED = (
+    case(
+        "torch.masked.mean", s(t(2, 3), 1, mask=b(2, 3, special=(True, False, True, False, False, False)), second=False)
+    ),
+    case("torch.masked.median", errors=(et(i(3, high=3), 0, mask=NONE),)),
+    case("torch.masked.amax", s(b(2), 0)),
+    case("torch.masked.sum", errors=(et(t(2), 0, mask=b(1, 1, 2)),)),
+    case("torch.masked.var", errors=(et(i(3, high=3), 0, True, correction=2),)),
+)
+
 TRANSFORMS = (
     case(
         "torch.stft",
         s(t(10), 4, window=t(4, low=0.5, grad=False), return_complex=True),
         s(t(2, 12), 4, 2, return_complex=True, center=True, normalized=True),
-        errors=(e(t(10), 4), e(t(10), 4, 0, return_complex=True)),
+        s(t(10), 4, window=t(2, grad=False), win_length=2, return_complex=True, second=False),
+        s(
+            t(10),
+            4,
+            window=t(2, grad=False),
+            win_length=2,
+            center=False,
+            align_to_window=True,
+            return_complex=True,
+            second=False,
+        ),
+        errors=(
+            e(t(10), 4),
+            e(t(10), 4, 0, return_complex=True),
+            et(t(10), 4, window=WINDOW),
+            et(t(10), 4, window=WINDOW, win_length=2, return_complex=True),
+        ),
     ),
-    case("torch.istft", s(t(3, 6, dtype="complex128"), 4, window=t(4, low=0.5, grad=False)), errors=(e(t(3, 6), 4),)),
+    case(
+        "torch.istft",
+        s(t(3, 6, dtype="complex128"), 4, window=WINDOW),
+        s(t(3, 11, dtype="complex128"), 4, window=WINDOW, length=8, second=False),
+        s(t(3, 4, dtype="complex64"), 4, second=False),
+        errors=(et(t(3, 6), 4),),
+    ),
     case(
         "torch.svd_lowrank",
         s(t(5, 3), 2, grads=False),
@@ -207,4 +295,4 @@ LAYERS = (
     ),
 )
 
-CASES = (*COPIES, *SELECTIONS, *REDUCTIONS, *TRANSFORMS, *LAYERS)
+CASES = (*COPIES, *SELECTIONS, *REDUCTIONS, *MASKED, *TRANSFORMS, *LAYERS)

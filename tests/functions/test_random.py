@@ -9,7 +9,23 @@ import pytest
 import torchgrad_jax as tg
 from tests.expressions import exact, table
 
-test_as_torch_does = table(__file__, "random.txt")
+PRELUDE = """
+def grid(dtype):
+    a = torch.tensor([0.01, 0.5, 1.0, 2.0, 3.5, 7.9, 9.0, 20.0, 1000.0], dtype=torch.float64)
+    factors = torch.tensor([0.001, 0.3, 0.95, 1.0, 1.05, 1.3, 5.0], dtype=torch.float64)
+    return a.to(dtype).expand(7, 9), (a * factors[:, None]).to(dtype)
+sizes = torch.tensor([0.1, 0.5, 1.0, 5.0, 20.0, 100.0], dtype=torch.float64)
+alpha = sizes[:, None].expand(6, 6)
+total = alpha + sizes
+def concentrations():
+    return torch.tensor([[0.5, 2.0, 9.0], [0.01, 1.0, 100.0]], requires_grad=True)
+def plain(t):
+    return t + 0
+"""
+test_as_torch_does = pytest.mark.long(
+    "draws from the gamma and Dirichlet distributions move with their parameters as torch's do",
+    "draws from the gamma and Dirichlet distributions refuse what torch refuses",
+)(table(__file__, "random.txt", prelude=[PRELUDE]))
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 INTEGERS = ("uint8", "int8", "int16", "int32", "int64")

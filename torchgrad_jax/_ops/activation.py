@@ -159,7 +159,11 @@ _below_zero = with_rule(
     lambda x: where(x > 0, jnp.zeros_like(x), x), lambda x, out, t: where(x >= 0, jnp.zeros_like(x), t)
 )
 # The slope is a factor of 1 where the weight is not used, so that a NaN among the weights does no harm there.
-_prelu = with_rule(_prelu_value, lambda x, w, out, tx, tw: _prelu_slope(x, w) * tx + _below_zero(x) * tw)
+# An infinite gradient of what the weight is not used for is masked, not multiplied by 0.
+_prelu = with_rule(
+    _prelu_value,
+    lambda x, w, out, tx, tw: _prelu_slope(x, w) * tx + _below_zero(x) * where(x > 0, jnp.zeros_like(x), tw),
+)
 _prelu_forward = with_rule(_prelu_value, lambda x, w, out, tx, tw: where(x >= 0, 1, w) * tx + where(x >= 0, 0, x) * tw)
 
 

@@ -1,0 +1,7 @@
+"""Sums and products with a scaled term, in half types, to the last bit."""
+
+import pytest
+
+from tests.expressions import table
+
+test_as_torch_does = pytest.mark.long(table(__file__, "half_types.txt"))

@@ -1,7 +1,0 @@
-"""Products with a term added, in half types, to the last bit."""
-
-import pytest
-
-from tests.expressions import table
-
-test_as_torch_does = pytest.mark.long(table(__file__, "products.txt"))

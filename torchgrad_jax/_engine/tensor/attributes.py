@@ -459,7 +459,7 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
         if run.batch is not None and run.inside(self):
             return _represent_batched(self, run)
         if run.may_write_outside:
-            return _represent_compiled(self, run)
+            return _represent_compiled(self, run, tensor_contents)
         return f"tensor({array}, size={list(self._m.shape)})"
     # JAX has put the description of an array in the data's place.
     if not unreal and not isinstance(array, jax.Array | np.ndarray):
@@ -489,13 +489,13 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
     )
 
 
-def _represent_compiled(self: Tensor, run: Any) -> str:
+def _represent_compiled(self: Tensor, run: Any, tensor_contents: str | None) -> str:
     """A tensor inside of a compiled function: its values, if they are known."""
     if run.inside(self):
         raise errors.Unsupported(errors.untraceable())
     run.uses.look_at_values(self)
     with run.outside():
-        return repr(self)
+        return own_text(self, tensor_contents)
 
 
 def _represent_batched(self: Tensor, run: Any) -> str:

@@ -38,6 +38,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
         memo[id(self)] = out
         MODES.run.uses.look_at_grad(self)
         if self._g is not None:
+            MODES.run.uses.assign_grad(out)
             out._g = copy.deepcopy(self._g, memo)
         _set_state(out, copy.deepcopy(_state(self), memo))
     return out

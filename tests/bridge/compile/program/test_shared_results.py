@@ -1,5 +1,7 @@
 """Results of compiled functions that share memory with arguments and tensors from outside."""
 
+import copy
+
 import pytest
 
 import torchgrad_jax as torch
@@ -400,6 +402,91 @@ def test_a_leaf_that_a_compiled_function_makes_and_returns_is_one(make):
     assert type(out) is type(make())
     assert out.is_leaf
     assert out.grad.tolist() == [3, 3]
+
+
+LOOKS = {
+    "values": lambda t: t.tolist(),
+    "text": repr,
+    "formatted": lambda t: f"{t}",
+    "memory": lambda t: t.data_ptr(),
+    "version": lambda t: t._version,
+    "nothing": lambda t: None,
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+def test_a_leaf_whose_values_were_looked_at_is_a_leaf(look):
+    """It came back without `requires_grad`."""
+
+    def made():
+        leaf = torch.nn.Parameter(torch.ones(2))
+        seen = look(leaf)
+        apart = leaf.detach()
+        apart.add_(1)
+        return leaf, apart, seen
+
+    fast = torch.compile(made)
+    for _ in range(2):
+        leaf, apart, seen = fast()
+        assert leaf.requires_grad
+        assert not apart.requires_grad
+        assert [leaf.tolist(), apart.tolist()] == [[2, 2]] * 2
+        assert isinstance(seen, int) or seen == look(torch.nn.Parameter(torch.ones(2)))
+
+
+def a_part_of_a_flat_tensor():
+    w, flat = torch.nn.Parameter(torch.ones(2, 3)), torch.arange(12.0)
+    w.grad = flat[:6].view(2, 3)
+    w.grad.mul_(2)
+    return flat, w.grad
+
+
+def beside_another_part():
+    flat, grad = a_part_of_a_flat_tensor()
+    return flat[3:9], grad
+
+
+def of_a_copy_of_a_leaf():
+    w = torch.ones(2, requires_grad=True)
+    w.grad = torch.full((2,), 3.0)
+    again = copy.deepcopy(w)
+    again.grad.add_(1)
+    return w.grad, again.grad
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("step", [a_part_of_a_flat_tensor, beside_another_part, of_a_copy_of_a_leaf])
+def test_a_gradient_that_is(step):
+    """The first raised an error about a storage that was resized, the last one of JAX's."""
+    fast = torch.compile(step)
+    for _ in range(2):
+        got, want = fast(), step()
+        assert [t.tolist() for t in got] == [t.tolist() for t in want]
+        got[0].fill_(9.0), want[0].fill_(9.0)
+        assert [t.tolist() for t in got] == [t.tolist() for t in want]
+
+
+CHANGEABLE = {
+    "generator": torch.Generator,
+    "optimizer": lambda: torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.1),
+    "scaler": lambda: torch.amp.GradScaler("cpu"),
+    "loader": lambda: torch.utils.data.DataLoader([1, 2]),
+    "distribution": lambda: torch.distributions.Normal(0.0, 1.0),
+    "module": lambda: torch.nn.Dropout(0.5),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("make", CHANGEABLE.values(), ids=CHANGEABLE)
+def test_each_call_returns_an_object_of_its_own(make):
+    f = torch.compile(lambda x: make())
+    first, second, third = (f(torch.ones(1)) for _ in range(3))
+    assert len({id(first), id(second), id(third)}) == 3
+
+
+def test_a_parameter_is_shown_once():
+    w = torch.nn.Parameter(torch.tensor(1.5))
+    assert torch.compile(lambda: repr(w))() == repr(w)
 
 
 PARTS = {

@@ -258,6 +258,29 @@ def test_tensors_without_data():
     assert fast.counts == {"traced": 1, "run": 1, "eager": 2}
 
 
+MADE_ON_META = {
+    "empty": lambda: torch.empty(2, 3, device="meta"),
+    "drawn": lambda: torch.rand(2, device="meta") * 2,
+    "permuted": lambda: torch.randperm(4, device="meta").shape,
+    "a module": lambda: torch.nn.Linear(2, 3, device="meta")(torch.ones(4, 2, device="meta")),
+    "a module that was moved": lambda: list(with_gradients(torch.nn.Linear(2, 3)).to("meta").parameters()),
+}
+
+
+def with_gradients(module):
+    for p in module.parameters():
+        p.grad = torch.ones(p.shape)
+    return module
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("make", MADE_ON_META.values(), ids=MADE_ON_META)
+def test_tensors_without_data_are_made_inside(make):
+    """They ended in errors of JAX's."""
+    fast = torch.compile(make)
+    assert [str(fast()) for _ in range(2)] == [str(make())] * 2
+
+
 def test_generators():
     fast = torch.compile(lambda x: (x * i for i in range(3)))
     assert [t.item() for t in fast(torch.ones(()))] == [0.0, 1.0, 2.0]

@@ -223,6 +223,8 @@ def result_of_memory(
         g = known.tensor._g
         if g is None or g._st is not x._st:
             continue
+        if g is not x and not _has_all_memory(g):  # which is memory of its own after the run
+            raise AsWritten("it returns a tensor of whose memory a gradient is a part", lasting=True)
         view = None if g is x or requires else describe_view(None, g, x)
         if g is x or view is not None:
             return ResultOutside(out, None, state.named(known.tensor), view)

@@ -134,6 +134,7 @@ RESHAPED = (
     "it changes the shape of a tensor from outside in place (`t_`, `squeeze_`); a view of it, such as `w.t()`, "
     "can be part of a program"
 )
+_ON_META = "a tensor on the meta device is part of it"
 _WIDEST = {dtypes.FLOATING: dtypes.float64, dtypes.COMPLEX: dtypes.complex128}
 """Of what a program reads a Python number as, which no dtype of a tensor has to do with."""
 
@@ -294,7 +295,7 @@ class RunState(Uses):
         if self.run.ours(st.array):
             return st.array
         if is_abstract(st.array):
-            raise AsWritten("a tensor on the meta device is part of it", lasting=False)
+            raise AsWritten(_ON_META, lasting=False)
         tracer = self.tracers.get(id(st))
         if tracer is None or self.storages[id(st)].array is not st.array:
             self.know(t)
@@ -359,6 +360,8 @@ class RunState(Uses):
         st = t._st
         if self.run.ours(st.array) or not self.made(st):
             return
+        if is_abstract(st.array):
+            raise AsWritten(_ON_META, lasting=False)
         with self.run.outside():
             # It is a tensor of its own: nobody may hold what the run made.
             owner = make(st.array, st.meta)
@@ -380,7 +383,9 @@ class RunState(Uses):
         st.array = tracer
 
     def look_at_values(self, t: Tensor) -> None:
-        """Python is about to know the values of an outside tensor, which must be the same the next time."""
+        """Python is about to know the values of a tensor: one from outside must have the same the next time."""
+        if self.made(t._st):  # a constant, which each run makes anew
+            return
         self.know(t)
         self.looked_at[id(t._st)] = (t._st, t._st.array)
 
@@ -467,6 +472,8 @@ class RunState(Uses):
 
         A checkpoint that computes again goes back to an earlier draw, by `next_draw`, and meets the same numbers.
         """
+        if m.device.type == "meta":
+            raise AsWritten(_ON_META, lasting=False)
         at = self.next_draw
         if at == len(self.draws):
             use_plain_numbers_in_closure(values)
@@ -658,6 +665,8 @@ def _results(run: Any, state: RunState, descriptions: list[Any]) -> list[Any]:
     tensors, description = run()
     descriptions.append(description)
     refuse_separated(state.copied_arrays)
+    if any((st := ref()) is not None and is_abstract(st.array) for ref in state.born):
+        raise AsWritten(_ON_META, lasting=False)
     return [state.run.array_of(t) for t in tensors]
 
 

@@ -454,10 +454,20 @@ def of_a_copy_of_a_leaf():
     return w.grad, again.grad
 
 
+def of_a_parameter_that_got_other_data():
+    w = torch.nn.Linear(2, 3).weight
+    w.grad = torch.ones(3, 2)
+    w.data = torch.zeros(3, 2)
+    w.grad.add_(1)
+    return w.grad, w.data
+
+
 @pytest.mark.filterwarnings("ignore:torch.compile")
-@pytest.mark.parametrize("step", [a_part_of_a_flat_tensor, beside_another_part, of_a_copy_of_a_leaf])
+@pytest.mark.parametrize(
+    "step", [a_part_of_a_flat_tensor, beside_another_part, of_a_copy_of_a_leaf, of_a_parameter_that_got_other_data]
+)
 def test_a_gradient_that_is(step):
-    """The first raised an error about a storage that was resized, the last one of JAX's."""
+    """The first raised an error about a storage that was resized, the last ones an error of JAX's."""
     fast = torch.compile(step)
     for _ in range(2):
         got, want = fast(), step()

@@ -264,10 +264,11 @@ class RunState(Uses):
         if id(t) in self.known_tensors or (self.run.ours(t._st.array) and id(t._st) not in self.storages):
             return
         self.refuse_last_rates(t)
-        self.known_tensors[id(t)] = KnownTensor(t, t._st, t._m, t._al, t._rg, t._fn, t._onr, t._g)
+        g = None if t._g is None or self.made(t._g._st) else t._g  # what the run made was not there before
+        self.known_tensors[id(t)] = KnownTensor(t, t._st, t._m, t._al, t._rg, t._fn, t._onr, g)
         self._count(t)
-        if t._g is not None:
-            self.gradient_of.setdefault(id(t._g._st), t)
+        if g is not None:
+            self.gradient_of.setdefault(id(g._st), t)
         if t._al is not None and t._al.base is not None:
             self.know(t._al.base)
 

@@ -191,3 +191,22 @@ def watch_traces(
         if "invalidate" in vars(cls):
             cls.invalidate = then_ended(cls.invalidate)
     _CONTEXT.__enter__, _CONTEXT.__exit__ = __enter__, __exit__
+
+
+# --- what XLA can be told ------------------------------------------------------------------------------
+
+
+@functools.cache
+def options_of_xla(*wanted: tuple[str, Any]) -> dict[str, Any]:
+    """Those of some options for compiling that this version of XLA has: newer ones have dropped some."""
+    return {name: value for name, value in wanted if _has_option(name, value)}
+
+
+def _has_option(name: str, value: Any) -> bool:
+    try:
+        jax.jit(abs, compiler_options={name: value}).lower(0).compile()
+    except jax.errors.JaxRuntimeError as error:
+        if "No such compile option" not in str(error):
+            raise
+        return False
+    return True

@@ -32,9 +32,12 @@ _NUMBERS = frozenset((int, bool, float, complex, str, type(None)))
 _PLAIN = (*_NUMBERS, np.dtype, type, enum.Enum, np.generic)
 _WITHOUT_SIZES = frozenset((
     "GatherDimensionNumbers", "ScatterDimensionNumbers", "ConvDimensionNumbers", "DotAlgorithm", "NamedSharding",
-    "SingleDeviceSharding", "PrngKeyImpl", "PRNGImpl", "AbstractMesh",
+    "SingleDeviceSharding", "PrngKeyImpl", "PRNGImpl", "AbstractMesh", "FTTuple", "FTPyTree",
 ))  # fmt: skip
-"""Classes of parameters that hold numbers of dimensions, or nothing that has to do with shapes."""
+"""Classes of parameters that hold numbers of dimensions, or nothing that has to do with shapes.
+
+The last two are trees of None that say which inputs of a loop are constants, from JAX 0.12 on.
+"""
 
 
 class AnySize:

@@ -20,7 +20,7 @@ from ..._core.arrays.out_of_memory import guarded
 from ..._core.host import choice, code as host, writes
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import KERNELS
-from ..._core.jax.private import ArrayImpl
+from ..._core.jax.private import ArrayImpl, options_of_xla
 from .numbers_apart import apart
 from .steps import bind_equation
 
@@ -147,7 +147,7 @@ class Whole(NamedTuple):
         return self.jaxpr
 
 
-_SIMPLY = {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+_SIMPLY = ("xla_cpu_use_fusion_emitters", False), ("xla_backend_optimization_level", 1)
 """Options with which XLA compiles a convolution in a third of the time, and it runs as long."""
 
 
@@ -167,7 +167,7 @@ class OfConvolutions(Compiled):
             return jax.tree.leaves(fn(*leaves))
 
         flat.__name__ = flat.__qualname__ = getattr(kernel, "__name__", "convolutions")
-        self._flat = jax.jit(flat, compiler_options=_SIMPLY)
+        self._flat = jax.jit(flat, compiler_options=options_of_xla(*_SIMPLY))
 
     def __call__(self, *args: Any) -> Any:
         leaves = jax.tree.leaves(args)

@@ -196,7 +196,7 @@ def watch_traces(
 # --- what XLA can be told ------------------------------------------------------------------------------
 
 
-@functools.cache
+@functools.lru_cache(maxsize=8)
 def options_of_xla(*wanted: tuple[str, Any]) -> dict[str, Any]:
     """Those of some options for compiling that this version of XLA has: newer ones have dropped some."""
     return {name: value for name, value in wanted if _has_option(name, value)}

@@ -58,7 +58,6 @@ WRITES = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:index_reduce.. is in beta")
 @pytest.mark.parametrize("name", WRITES)
 def test_a_part_is_written_where_it_lies(name):
     x, other = matrix(), matrix()

@@ -258,16 +258,14 @@ def test_a_loop_keeps_the_number_of_its_values():
 
 @pytest.mark.parametrize("name", ["set_overwrite_module_params_on_conversion", "set_swap_module_params_on_conversion"])
 def test_conversions_of_modules_work_in_one_way(name):
-    future = getattr(tg, "__future__")  # noqa: B009 - the name would be mangled in a class
-    getattr(future, name)(False)
+    getattr(tg.__future__, name)(False)
     with pytest.raises(NotImplementedError, match=name):
-        getattr(future, name)(True)
+        getattr(tg.__future__, name)(True)
 
 
 def test_the_configuration_names_what_runs_underneath():
-    config = getattr(tg, "__config__")  # noqa: B009
-    assert "jaxlib" in config.show()
-    assert "thread" in config.parallel_info()
+    assert "jaxlib" in tg.__config__.show()
+    assert "thread" in tg.__config__.parallel_info()
 
 
 def test_an_exception_of_another_thread_is_raised_again_with_where_it_was():

@@ -215,11 +215,19 @@ def fork_rng(
     used = _BY_DEVICE if OWN.generator is None else {CPU: OWN.generator}
     forked = [gen for dev, gen in used.items() if dev.type == "cpu" or chosen_devices is None or dev in chosen_devices]
     states: list[Any] = []
-    rng.among_draws(lambda: states.append([gen.snapshot() for gen in forked]))
+
+    def keep() -> None:
+        states[:] = [gen.snapshot() for gen in forked]
+
+    def put_back() -> None:
+        for gen, state in zip(forked, states):
+            gen.resume(state)
+
+    rng.among_draws(keep)
     try:
         yield
     finally:
-        rng.among_draws(lambda: [gen.resume(state) for gen, state in zip(forked, states.pop())])
+        rng.among_draws(put_back)
 
 
 # --- what is drawn, laid out as torch lays it out -------------------------------------------------

@@ -121,7 +121,7 @@ def _check_bag(
     include_last_offset: bool = False,
     padding_idx: int | None = None,
 ) -> None:
-    n, offsets, indices = weight.shape[0], readable(offsets), readable(indices)
+    n, offsets, indices = weight.shape[0], readable(offsets).astype(np.int64), readable(indices)
     if offsets.size:
         fail_if(
             offsets[0] != 0,

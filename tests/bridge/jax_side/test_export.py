@@ -551,3 +551,12 @@ def test_state_inside_of_compiled_functions():
     with pytest.raises(RuntimeError, match="may not write to a tensor that was made outside"):
         jax.jit(torch.to_jax(f))(jnp.ones((), "float32"))
     assert f.state[0].item() == 6
+
+
+def test_a_program_in_a_file_seeds_no_generator():
+    def seeded(x):
+        torch.manual_seed(3)
+        return x * torch.rand(2)
+
+    with pytest.raises(RuntimeError, match="export: a program in a file has no generator"):
+        torch.interop.export(seeded, torch.ones(2), rngs=KEY)

@@ -7,9 +7,11 @@ import re
 import subprocess
 import sys
 
+import jax
 import pytest
 
 from torchgrad_jax._core.jax import compiling
+from torchgrad_jax._core.jax.private import options_of_xla
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 TRACED = "/jax/core/compile/jaxpr_trace_duration"
@@ -150,3 +152,10 @@ def test_a_list_of_kernels(tmp_path):
     assert re.fullmatch(rf"\[kernels\] sin\(float32\[400,500\]\): compiled in \d+ ms, for {script}:4", line)
     # JAX's own output is nowhere among it.
     assert all(line.startswith("[kernels]") for line in done.stderr.splitlines())
+
+
+def test_an_option_that_xla_does_not_have_is_left_out():
+    """Newer versions drop some, and end with an error where one is given."""
+    known = ("xla_backend_optimization_level", 1)
+    assert options_of_xla(("xla_that_nobody_has", True), known) == dict([known])
+    assert jax.jit(lambda x: x * 2, compiler_options=options_of_xla(known))(3) == 6

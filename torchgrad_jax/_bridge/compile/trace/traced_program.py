@@ -150,7 +150,7 @@ class RunState(Uses):
         )
         self.born = self.run.born = []
         """Weak references to the storages made during the run."""
-        self.args, self.log = args, log
+        self.args, self.log, self.for_file = args, log, for_file
         self.sources: list[Source] = []
         self.storages: dict[int, OutsideStorage] = {}
         """By identity."""
@@ -490,6 +490,8 @@ class RunState(Uses):
 
     def among_draws(self, step: Callable[[], object]) -> None:
         """What each run does to a generator after the draws so far: it is a draw of no numbers."""
+        if self.for_file:
+            raise Unsupported("torch.compile: a program in a file has no generator that it could seed")
 
         def nothing() -> Any:
             step()

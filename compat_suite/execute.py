@@ -250,6 +250,15 @@ def _error(lib: Lib, job: Job) -> Result:
     return Result(kind(out))
 
 
+def _refused(lib: Lib, job: Job) -> Result:
+    args, kwargs = Builder(lib, job, track=False).call()
+    invoke(lib, job.case, args, kwargs)
+    return TAKEN
+
+
+TAKEN = Result("taken")
+"""What a dtype shows in which a call raises nothing. It is not recorded: most calls are taken in most dtypes."""
+
 RUNNERS: dict[str, Callable[[Lib, Job], Result]] = {
     "value": _value,
     "out": _out,
@@ -257,6 +266,7 @@ RUNNERS: dict[str, Callable[[Lib, Job], Result]] = {
     "second": _second,
     "jvp": _jvp,
     "error": _error,
+    "refused": _refused,
 }
 
 

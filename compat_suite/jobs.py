@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from .case import BASE, Case, ErrorSample, Sample, T, inplace_form, tensors
 
-CHECKS = ("value", "out", "grad", "second", "jvp", "error")
+CHECKS = ("value", "out", "grad", "second", "jvp", "error", "refused")
 """In the order in which they run; `CHECK_TITLES` says what they mean."""
 CHECK_TITLES = {
     "value": "forward",
@@ -17,7 +17,10 @@ CHECK_TITLES = {
     "second": "second gradient",
     "jvp": "forward mode",
     "error": "errors",
+    "refused": "refused dtypes",
 }
+REFUSED = ("bool", "int64", "complex128")
+"""Dtypes in which many operators raise an error; those that a case names are among its own."""
 SECOND = 2
 """For how many samples of a case second gradients are compared, unless a sample says so itself."""
 
@@ -49,6 +52,11 @@ def jobs_of(case: Case) -> Iterator[Job]:
     for form in (case, inplace_form(case)):
         if form is not None:
             yield from _own_jobs(form)
+    for sample in case.samples[:1]:
+        takes_any = any(x.dtype is None for x in tensors((sample.args, sample.kwargs)))
+        for dtype in REFUSED if takes_any and case.family != "points" else ():
+            if dtype not in case.dtypes:
+                yield Job("refused", case, sample, dtype)
 
 
 def _own_jobs(case: Case) -> Iterator[Job]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..answers import array_of, read, row_major, tensor_of, tensor_text, text_of
 from ..case import BASE
-from ..execute import Result, Seen
+from ..execute import TAKEN, Result, Seen
 from ..jobs import Job
 
 HOME = Path(__file__).parent.parent / "recorded"
@@ -40,6 +40,8 @@ class RecordedTorch:
         if not recorded(job):
             return None
         row = self.family(job.case.family).get(job.id)
+        if row is None and job.check == "refused":
+            return TAKEN
         if row is None:
             raise NotRecorded(f"{job.id!r}: remake recorded/ with `python -m compat_suite record` (needs torch)")
         return decode(row)

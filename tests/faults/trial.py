@@ -8,7 +8,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, zip_longest
+from itertools import chain, takewhile, zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ from .listed import PACKAGE, Fault
 from .survey import BUILD, command, copy_of_tree, environment, tests_of
 
 RESULTS = BUILD / "results.jsonl"
-FIRST, MOST = 30, 300
+FIRST, MOST = 30, 120
 """Tests that are tried for one fault: so many at first, those that reach the fewest faults, since most faults are found
-by tests of what stands around them; then others, from as many files as reach it."""
-PATIENCE = 300
+by tests of what stands around them; then others, nearest folder first, from as many files as reach it."""
+PATIENCE = 150
 """Seconds, after which nobody waits any more: the tests may hang, or they take long."""
 _lock = threading.Lock()
 
@@ -39,7 +39,7 @@ def trial(faults: list[Fault], jobs: int) -> None:
             place = places.pop()
         try:
             tests = reach.get(fault.name, [])
-            result = try_one(fault, place, in_rounds(everywhere if tests == [""] else tests, rank))
+            result = try_one(fault, place, in_rounds(everywhere if tests == [""] else tests, rank, fault.path))
         finally:
             with _lock:
                 places.append(place)
@@ -59,15 +59,24 @@ def results() -> dict[str, dict[str, Any]]:
     return {row["name"]: row for row in map(json.loads, lines)}
 
 
-def in_rounds(tests: list[str], rank: Mapping[str, int]) -> list[list[str]]:
+def in_rounds(tests: list[str], rank: Mapping[str, int], path: str) -> list[list[str]]:
     """The tests that are tried at first, and those that are tried if these find nothing."""
     first = sorted(tests, key=lambda test: (rank[test], test))[:FIRST]
     by_file: dict[str, list[str]] = defaultdict(list)
     for test in sorted(set(tests) - set(first)):
         by_file[test.partition("::")[0]].append(test)
-    in_turn = chain.from_iterable(zip_longest(*by_file.values()))
-    later = [test for test in in_turn if test is not None][: MOST - FIRST]
+    by_distance: dict[int, list[list[str]]] = defaultdict(list)
+    for file, of_file in by_file.items():
+        by_distance[-_folders_shared(file, path)].append(of_file)
+    in_turn = [chain.from_iterable(zip_longest(*files)) for _, files in sorted(by_distance.items())]
+    later = [test for test in chain.from_iterable(in_turn) if test is not None][: MOST - FIRST]
     return [tests for tests in (first, later) if tests]
+
+
+def _folders_shared(file: str, path: str) -> int:
+    """How near tests are: `tests/engine/run/test_a.py` and `_engine/run/b.py` of the package share two folders."""
+    pairs = zip(Path(file).parts[1:-1], Path(path).parts[:-1])
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1].lstrip("_"), pairs))
 
 
 def try_one(fault: Fault, place: Path, rounds: list[list[str]]) -> dict[str, Any]:

@@ -193,8 +193,11 @@ def istft(
         if not one:
             frames = ops.slice(frames, 2, 0, n_fft // 2 + 1)
         y = _fft["irfft"](frames, n_fft, dim=-1, norm=norm)
+    real = input._m.dtype.to_real()
     if window is None:
-        window = from_host(np.ones(wide, input._m.dtype.to_real().np), input._m.device)
+        window = from_host(np.ones(wide, real.np), input._m.device)
+    elif window._m.dtype.category < dtypes.FLOATING:
+        window = window.to(real)
     frame = _framed(window, wide, n_fft, window)
     assert frame is not None
     frame = ops.view(frame, (1, 1, n_fft))

@@ -557,6 +557,7 @@ def _softmax_backward_data_row(input: Array, output: Array, dim: int) -> Array:
         raise RuntimeError("Assertion error: grad_output and output have different shapes")
     if input.dtype != output.dtype:
         raise RuntimeError(f"expected scalar type {scalar_name(input)} but found {scalar_name(output)}")
+    _float_only(input, "softmax_backward_lastdim_kernel_impl")
     axis = shapes.wrap_dim(dim, input.ndim) if input.ndim else ()
     g, y = widen(input), widen(output)
     return (g * y - y * _sum(g * y, axis)).astype(output.dtype)

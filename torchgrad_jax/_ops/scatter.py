@@ -182,7 +182,7 @@ def scatter_reduce(
     reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in WRITERS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    if is_complex(input) and reduce in ("amax", "amin"):
+    if reduce in ("amax", "amin") if is_complex(input) else reduce == "mean" and is_bool(input):
         raise NotImplementedError(
             f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for '{torch_name(input)}'"
         )

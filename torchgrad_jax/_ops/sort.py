@@ -9,9 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.arrays import dtypes, layouts, shapes
+from .._core.arrays import layouts, shapes
 from .._core.arrays.division import divide
-from .._core.arrays.kernels import cpp_name
+from .._core.arrays.dtypes import BOOL, COMPLEX
+from .._core.arrays.kernels import cpp_name, refuse, scalar_name
 from .._core.errors.checks import fail_if, numpy_of, outside, readable
 from .._core.host import forms, forms_of_order
 from .._core.jax import control
@@ -19,10 +20,6 @@ from .._core.random.rounding import halves
 from .helpers import is_bool, is_complex, is_float
 from .ordering import along, permutation, permuting
 from .registry import COMMON, Array, Arrays, Grad, Layout, Scalar, op
-
-
-def _torch_name(x: Any) -> str:
-    return dtypes.scalar_type_name(dtypes.from_np(x.dtype))
 
 
 def _sorted(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
@@ -136,9 +133,7 @@ def _check_sorter(sorted_sequence: Any, sorter: Any = None, **kwargs: Any) -> No
 
 
 def _check_search(edges: Array, x: Array, right: bool, side: str | None, sorter: Array | None) -> None:
-    if is_complex(x):
-        kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
-        raise NotImplementedError(f"\"searchsorted_out_cpu\" not implemented for '{kind}'")
+    refuse(x, "searchsorted_out_cpu", BOOL, COMPLEX)
     if side not in (None, "left", "right"):
         raise RuntimeError(f"torch.searchsorted(): side can only be 'left' or 'right' but got {side}")
     if right and side == "left":
@@ -166,7 +161,7 @@ def _check_search(edges: Array, x: Array, right: bool, side: str | None, sorter:
         )
     if sorter.dtype != jnp.int64:
         raise RuntimeError(
-            f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {_torch_name(sorter)}"
+            f"torch.searchsorted(): sorter must be a tensor of long dtype but got dtype {scalar_name(sorter)}"
         )
 
 
@@ -218,8 +213,8 @@ def _convert_indices_from_coo_to_csr(input: Array, size: int, *, out_int32: bool
     if input.ndim != 1:
         raise RuntimeError(f"Input is supposed to be a vector, but got {input.ndim} dimensional tensor.")
     if not jnp.issubdtype(input.dtype, jnp.signedinteger):
-        kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
-        raise NotImplementedError(f"\"convert_indices_from_coo_to_csr_cpu\" not implemented for '{kind}'")
+        name = scalar_name(input)
+        raise NotImplementedError(f"\"convert_indices_from_coo_to_csr_cpu\" not implemented for '{name}'")
     found = _search(input, jnp.arange(size + 1, dtype=input.dtype), None, False)
     return found.astype(jnp.int32) if out_int32 else found
 
@@ -287,7 +282,7 @@ def _check_histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Non
 def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Array:
     """Counts of the elements in equal bins between `min` and `max`."""
     if not is_float(input):
-        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{_torch_name(input)}'")
+        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{scalar_name(input)}'")
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     dtype = _at_least_float32(input)
@@ -382,7 +377,7 @@ def _same_size(x: Array, weight: Array | None) -> None:
 
 def _histogram(x: Array, edges: Array, weight: Array | None, density: bool, even: bool) -> tuple[Array, Array]:
     if x.dtype not in (jnp.float32, jnp.float64):
-        raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(x)}'")
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{scalar_name(x)}'")
     _same_size(x, weight)
     flat, bins = x.reshape(-1), edges.shape[0] - 1
     hist = _sums(flat, _places(flat, edges, even) - 1, edges[0], edges[-1], bins, weight)
@@ -404,7 +399,7 @@ def histogram_bin_ct(
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     if not is_float(input):
-        raise NotImplementedError(f"\"histogramdd\" not implemented for '{_torch_name(input)}'")
+        raise NotImplementedError(f"\"histogramdd\" not implemented for '{scalar_name(input)}'")
     edges = _edges_of_equal_bins(input, low, high, bins)
     return _histogram(input, edges, weight, density, even=True)
 

@@ -302,4 +302,18 @@ an object's class, by its name
     own = One()
     step: return x, type(own).__name__
     then: own = Two()
+
+one of many class attributes, which an instance hides
+    class Own: a, b, c, d, e, f = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
+    own = Own()
+    own.other = 1.0
+    step: return x * (own.a + own.b + own.c + own.d + own.e + own.f)
+    then: own.c = 30.0
+
+one of many class attributes, which an instance with many attributes of its own hides
+    class Own: a, b, c, d, e, f = 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
+    own = Own()
+    for i in range(10): setattr(own, f"other_{i}", 1.0)
+    step: return x * (own.a + own.b + own.c + own.d + own.e + own.f)
+    then: own.c = 30.0
 """

@@ -193,6 +193,10 @@ REFUSED = {
     "torch.nn.functional.one_hot": "the largest number says how many classes there are",
     "torch.nn.functional.embedding_bag": "Python looks at the first offset",
     "torch.nn.functional.batch_norm": "statistics that are no batch cannot hold those of a batch",
+    "torch.argwhere": "numbers say how many elements there are",
+    "torch.nn.functional.ctc_loss": "Python looks at the lengths",
+    "torch.tensor_split": "Python looks at the places where it is split",
+    "torch.unique_consecutive": "numbers say how many elements there are",
     "Tensor.addbmm_": "the result is larger than what it is written to, which no call refuses",
 }
 """Operators of which some calls are refused inside of `vmap`, by PyTorch too, and why."""
@@ -203,7 +207,7 @@ RANDOM = {
 """Operators that draw: `vmap` wants to be told whether the calls draw the same numbers."""
 TAKEN = {
     "torch.repeat_interleave", "torch.segment_reduce", "torch.istft", "torch.nn.functional.batch_norm",
-    "Tensor.addbmm_",
+    "torch.nn.functional.ctc_loss", "Tensor.addbmm_",
 }  # fmt: skip
 """Operators of `REFUSED` for which PyTorch finds a result in some of these calls, since it runs them one by one or
 computes statistics apart."""

@@ -52,21 +52,3 @@ CORE_OPS: tuple[str, ...] = tuple(
     fft.fft fft.ifft fft.rfft fft.irfft fft.fft2 fft.fftn
     """.split()  # noqa: SIM905 - a table, not a column
 )
-
-MORE_OPS: tuple[str, ...] = tuple(
-    """
-    alias_copy as_strided_copy diagonal_copy expand_copy narrow_copy permute_copy select_copy
-    slice_copy split_copy split_with_sizes_copy unsafe_split_with_sizes squeeze_copy t_copy
-    transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy as_strided_scatter combinations
-    gradient nonzero_static unravel_index _chunk_cat _unsafe_masked_index
-    _unsafe_masked_index_put_accumulate segment_reduce fill_diagonal_ dim_order renorm hash_tensor
-    histogramdd masked.sum masked.prod masked.amax masked.amin masked.mean masked.median masked.var
-    masked.std masked.norm masked.logsumexp masked.argmax masked.argmin stft
-    istft svd_lowrank pca_lowrank slice _softmax_backward_data
-    nn.functional.linear_cross_entropy
-    """.split()  # noqa: SIM905 - a table, not a column
-)
-"""Operators outside of the core list that have cases too."""
-
-COVERED: tuple[str, ...] = (*CORE_OPS, *MORE_OPS)
-"""Every operator that a case stands for."""

@@ -13,7 +13,7 @@ from .fuzz import recorded as fuzz_recorded
 from .jobs import all_jobs
 from .libs import live_torch
 from .oracles.torch_live import LiveTorch
-from .oracles.torch_recorded import HOME, encode, recorded
+from .oracles.torch_recorded import HOME, encode, recorded, value_of
 
 
 def main(args: Any) -> int:
@@ -27,7 +27,7 @@ def main(args: Any) -> int:
     for job in filter(recorded, all_jobs(CASES)):
         result = oracle.result(job)
         if job.check != "refused":
-            rows[job.case.family][job.id] = encode(result)
+            rows[job.case.family][job.id] = encode(result, rows[job.case.family].get(value_of(job), {}))
         elif result.error:  # whose text is not compared
             rows[job.case.family][job.id] = encode(Result(error=(result.error[0], "")))
     for family, jobs in rows.items():

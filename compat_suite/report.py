@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from . import bar
-from .cases import CASES
-from .core_ops import COVERED
+from .cases import CASES, COVERED
 from .explain import answers_to
 from .jobs import CHECK_TITLES, Job, all_jobs
 from .judge import Oracle, Verdict, judge

@@ -1,11 +1,11 @@
-"""Which names torch has for the core operators: functions, methods, in-place forms, Python operators."""
+"""Which names torch has for the operators of the cases: functions, methods, in-place forms, Python operators."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from .answers import read
-from .core_ops import COVERED
+from .cases import COVERED
 from .libs import Lib
 
 FILE = Path(__file__).parent / "recorded" / "surface.json"
@@ -34,7 +34,7 @@ def candidates(core: str) -> list[str]:
 
 
 def names_of(lib: Lib) -> dict[str, list[str]]:
-    """Per core operator, the names that a library has."""
+    """Per operator, the names that a library has."""
     out = {core: [n for n in candidates(core) if lib.has(n)] for core in COVERED}
     out["Python operators"] = [n for n in OPERATORS if lib.has(n)]
     return out

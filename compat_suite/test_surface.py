@@ -5,8 +5,7 @@ import json
 import pytest
 
 from compat_suite import api, surface
-from compat_suite.cases import CASES
-from compat_suite.core_ops import COVERED
+from compat_suite.cases import COVERED
 from compat_suite.jobs import Job
 from compat_suite.judge import Oracle
 from compat_suite.ledger import current
@@ -32,10 +31,6 @@ def test_names(core: str, torch_names: dict[str, list[str]]) -> None:
 @per_case("out")
 def test_out(jobs: list[Job], torch_oracle: Oracle) -> None:
     expect_agreement(jobs, torch_oracle)
-
-
-def test_every_core_operator_has_a_case() -> None:
-    assert {case.core for case in CASES} >= set(COVERED)
 
 
 @pytest.mark.long

@@ -6,6 +6,7 @@ import importlib
 from dataclasses import replace
 
 from ..case import Case
+from ..core_ops import CORE_OPS
 
 FAMILIES = (
     "pointwise",
@@ -39,3 +40,5 @@ def _load() -> tuple[Case, ...]:
 
 
 CASES = _load()
+COVERED = tuple(dict.fromkeys([*CORE_OPS, *(case.core for case in CASES)]))
+"""Every operator that a case stands for."""

@@ -74,4 +74,6 @@ CASES: tuple[Case, ...] = (
         )
         for name in ("softmax", "log_softmax")
     ),
+    case(f"{F}.threshold", s(t(2, 3), 0.5, 2.0), s(t(3, special=(0.5, NAN, 1.0)), 0.5, -1), dtypes=FLOATS),
+    case(f"{F}.softmin", s(t(2, 3), 1), s(t(2, 3), 0, dtype=D("float32"), second=False)),
 )

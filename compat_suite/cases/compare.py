@@ -155,4 +155,45 @@ CASES: tuple[Case, ...] = (
         jvp=False,
         inplace=True,
     ),
+    *[
+        case(
+            f"torch.{name}",
+            s(i(2, 3, high=9), i(3, high=9)),
+            s(i(3, high=9), 5),
+            s(b(3), b(3)),
+            s(t(3, dtype="uint8", high=9), i(3, high=9)),
+            errors=(e(t(2), t(2)),),
+            inplace=True,
+        )
+        for name in ("bitwise_xor",)
+    ],
+    *[
+        case(
+            f"torch.bitwise_{way}_shift",
+            s(i(2, 3, high=9), i(3, high=4)),
+            s(i(3, low=-9, high=9), 2),
+            s(i(3, high=9), i(3, low=-1, high=1)),
+            s(t(2, dtype="uint8", high=9), t(2, dtype="uint8", high=9)),
+            errors=(e(t(2), t(2)),),
+        )
+        for way in ("left", "right")
+    ],
+    case(
+        "torch.logical_xor",
+        s(t(2, 3, special=(0.0, 1.0)), t(3, special=(0.0, 0.0, 2.0))),
+        s(b(3), i(3, high=2)),
+        dtypes=(*FLOATS, *INTS, *BOOL, *COMPLEX),
+        inplace=True,
+    ),
+    *[
+        case(f"torch.{name}", s(t(4, special=(INF, -INF, NAN, 0.0))), s(i(3, high=3)), errors=errors)
+        for name, errors in (
+            ("isneginf", (e(t(2, dtype="complex128")),)),
+            ("isposinf", (e(t(2, dtype="complex128")),)),
+            ("isreal", ()),
+            ("signbit", (e(t(2, dtype="complex128")),)),
+        )
+    ],
+    case("torch.isreal", s(t(3, dtype="complex128", special=(1j, 1 + 0j, 0j)))),
+    case("torch.signbit", s(t(3, special=(-0.0, 0.0, -1.0))), s(i(3, low=-2, high=2)), s(b(2))),
 )

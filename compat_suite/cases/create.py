@@ -111,4 +111,29 @@ CASES: tuple[Case, ...] = (
         errors=(et(t(2), t(2)),),
         inplace=True,
     ),
+    *[
+        case(f"torch.{name}_window", s(5), s(6, periodic=False), s(1), s(0), s(4, dtype=D("float32")), errors=(et(-1),))
+        for name in ("bartlett", "blackman", "hamming", "hann", "kaiser")
+    ],
+    case(
+        "torch.logspace",
+        s(0, 2, 5),
+        s(1, -1, 3, base=2),
+        s(0, 1, 1),
+        s(0, 3, 4, dtype=D("int64")),
+        errors=(et(0, 1, -1),),
+    ),
+    case("torch.tril_indices", s(3, 4), s(3, 2, -1), s(2, 3, 1), errors=(e(-1, 2),)),
+    case("torch.triu_indices", s(3, 4), s(3, 2, -1), s(2, 3, 1), errors=(e(-1, 2),)),
+    case(
+        "torch.vander",
+        s(t(3), grads=False),
+        s(t(3), 2, grads=False),
+        s(t(3), increasing=True, grads=False),
+        s(i(2, high=4)),
+        errors=(e(t(2, 2)), e(t(2), -1)),
+    ),
+    case("torch.fft.fftfreq", s(5), s(4, d=0.5), core="fft.fftfreq"),
+    case("torch.fft.rfftfreq", s(5), s(4, d=0.5), core="fft.rfftfreq"),
+    case("torch.scalar_tensor", s(1.5), s(2, dtype=D("int64"))),
 )

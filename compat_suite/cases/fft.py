@@ -61,4 +61,45 @@ CASES: tuple[Case, ...] = (
         errors=(e(C, (0, 2)), et(C, None, (5,))),
         jax="jax.numpy.fft.fftn",
     ),
+    *[
+        case(f"torch.fft.{name}", s(t(5)), s(t(2, 4), 1), core=f"fft.{name}", errors=(e(t(3), 1),))
+        for name in ("fftshift", "ifftshift")
+    ],
+    *[
+        case(
+            f"torch.fft.{name}",
+            s(t(2, 3, 4, dtype=None if real else "complex128"), second=False),
+            s(t(4, 4, dtype=None if real else "complex128"), (3, 5), norm="ortho", second=False),
+            core=f"fft.{name}",
+            errors=(e(t(3), (2, 2), (0, 0)),),
+            derivatives=1,
+            jvp=False,
+        )
+        for name, real in (
+            ("ifft2", False),
+            ("ifftn", False),
+            ("rfft2", True),
+            ("irfft2", False),
+            ("rfftn", True),
+            ("irfftn", False),
+            ("hfft2", False),
+            ("ihfft2", True),
+            ("hfftn", False),
+            ("ihfftn", True),
+        )
+    ],
+    case(
+        "torch.fft.hfft",
+        s(t(4, dtype="complex128"), second=False),
+        s(t(2, 3, dtype="complex128"), 5, 1, "ortho", second=False),
+        core="fft.hfft",
+        errors=(e(t(3), 0),),
+    ),
+    case(
+        "torch.fft.ihfft",
+        s(t(4), second=False),
+        s(t(2, 3), 5, 1, "forward", second=False),
+        core="fft.ihfft",
+        errors=(e(t(3), 0),),
+    ),
 )

@@ -288,4 +288,200 @@ ATTENTION = (
     ),
 )
 
-CASES: tuple[Case, ...] = (*CONVOLUTIONS, *POOLING, *NORMS, *EMBEDDINGS, *IMAGES, *ATTENTION)
+UNPOOLED = t(1, 1, 2, 2, dtype="int64", special=(0, 3, 9, 14))
+RARER = (
+    *[
+        case(
+            f"{F}.{name}",
+            s(t(1, 2, *[4] * n, make="distinct"), 2),
+            s(t(2, *[5] * n, make="distinct"), 3, return_indices=True, second=False),
+            s(t(1, 1, *[4] * n, make="distinct"), 1, grads=False),
+            errors=(e(t(4), 2),),
+        )
+        for n, name in ((1, "adaptive_max_pool1d"), (2, "adaptive_max_pool2d"), (3, "adaptive_max_pool3d"))
+    ],
+    case(
+        f"{F}.avg_pool3d",
+        s(t(1, 2, 4, 4, 4), 2),
+        s(t(2, 3, 3, 3), 2, 1, 1, ceil_mode=True, count_include_pad=False, second=False),
+        s(t(1, 1, 3, 3, 3), 2, divisor_override=3, grads=False),
+        errors=(e(t(4, 4), 2), e(t(1, 2, 4, 4, 4), 2, 1, 2)),
+    ),
+    case(
+        f"{F}.max_pool3d",
+        s(t(1, 2, 4, 4, 4, make="distinct"), 2),
+        s(t(2, 3, 3, 3, make="distinct"), 2, 1, 1, second=False),
+        errors=(e(t(4, 4), 2), e(t(1, 2, 4, 4, 4), 2, 1, 2)),
+    ),
+    case("torch.channel_shuffle", s(t(1, 4, 2, 2), 2), errors=(e(t(1, 4, 2), 3), e(t(2), 1))),
+    case("torch.native_channel_shuffle", s(t(1, 4, 2, 2), 2, grads=False), errors=(e(t(1, 4, 2), 3),)),
+    case(
+        "torch.pixel_unshuffle",
+        s(t(1, 2, 4, 4), 2),
+        s(t(1, 4, 2), 2),
+        errors=(et(t(1, 3, 3), 2), e(t(2, 2), 2), e(t(1, 2, 2), 0)),
+    ),
+    case(
+        "torch.native_group_norm",
+        s(t(2, 4, 3), t(4), t(4), 2, 4, 3, 2, 1e-5),
+        s(t(2, 4, 3), None, None, 2, 4, 3, 1, 1e-5, second=False),
+    ),
+    case(
+        "torch.grid_sampler_2d",
+        s(t(1, 2, 3, 3), t(1, 2, 2, 2, low=-0.9, high=0.9), 0, 0, False),
+        s(t(1, 1, 3, 3), t(1, 2, 2, 2, low=-1.5, high=1.5), 1, 1, True, second=False),
+        s(t(1, 1, 4, 4), t(1, 2, 2, 2, low=-1.5, high=1.5), 2, 2, True, second=False),
+        errors=(e(t(2, 3, 3), t(2, 2, 2), 0, 0, False),),
+    ),
+    case(
+        "torch.grid_sampler_3d",
+        s(t(1, 1, 2, 3, 3), t(1, 1, 2, 2, 3, low=-0.9, high=0.9), 0, 0, False, second=False),
+        s(t(1, 1, 2, 3, 3), t(1, 1, 2, 2, 3, low=-1.5, high=1.5), 1, 1, True, second=False),
+        errors=(e(t(1, 1, 2, 2, 2), t(1, 1, 2, 2, 3), 2, 0, False),),
+    ),
+    case(
+        "torch.affine_grid_generator",
+        s(t(1, 2, 3), (1, 1, 2, 3), False),
+        s(t(1, 3, 4), (1, 1, 2, 2, 2), True, second=False),
+        errors=(e(t(1, 2, 3), (1, 1, 2), False),),
+    ),
+    case(
+        "torch.conv_tbc",
+        s(t(4, 2, 3), t(2, 3, 2), t(2)),
+        s(t(4, 2, 3), t(2, 3, 2), t(2), 1, second=False),
+        errors=(e(t(4, 2), t(2, 3, 2), t(2)),),
+    ),
+    case(
+        "torch.convolution",
+        s(t(1, 2, 4), t(2, 2, 3), t(2), (1,), (0,), (1,), False, (0,), 1),
+        s(t(1, 2, 4, 5), t(2, 1, 2, 2), None, (2, 1), (1, 0), (1, 2), False, (0, 0), 2, second=False),
+        s(t(1, 2, 3), t(2, 1, 2), t(2), (2,), (0,), (1,), True, (1,), 2, second=False),
+    ),
+    case(
+        "torch.constant_pad_nd",
+        s(t(2, 3), (1, 2)),
+        s(t(2, 3), (1, -1, 0, 2), 0.5),
+        errors=(e(t(2, 3), (1,)), e(t(2), (1, 1, 1, 1))),
+    ),
+    case(
+        f"{F}.conv3d",
+        s(t(1, 2, 3, 3, 3), t(2, 2, 2, 2, 2), t(2)),
+        s(t(2, 3, 4, 3), t(2, 1, 1, 2, 2), None, (1, 2, 1), (0, 1, 1), (1, 1, 2), 2, second=False),
+        errors=(e(t(1, 2, 3), t(2, 2, 2, 2, 2)), e(t(1, 3, 3, 3, 3), t(2, 2, 2, 2, 2))),
+    ),
+    case(
+        f"{F}.conv_transpose3d",
+        s(t(1, 2, 2, 2, 2), t(2, 2, 2, 2, 2), t(2)),
+        s(t(2, 2, 3, 2), t(2, 1, 1, 2, 2), None, (1, 2, 1), (0, 1, 1), (0, 1, 0), 2, (1, 1, 2), second=False),
+        errors=(e(t(1, 2, 3), t(2, 2, 2, 2, 2)),),
+    ),
+    case(
+        f"{F}.conv2d",
+        s(t(1, 2, 5, 6), t(2, 2, 3, 2), None, (2, 1), (1, 0), (1, 2), second=False),
+        s(t(1, 2, 6, 5), t(4, 1, 2, 3), t(4), (1, 3), (0, 2), (2, 1), 2, second=False),
+    ),
+    case(
+        f"{F}.fold",
+        s(t(1, 8, 4), (3, 3), 2),
+        s(t(4, 6), (3, 4), (2, 2), padding=0, second=False),
+        s(t(1, 4, 4), (3, 4), 2, dilation=2, padding=(0, 1), second=False),
+        errors=(e(t(1, 8, 3), (3, 3), 2), e(t(2), (3, 3), 2)),
+    ),
+    case(
+        f"{F}.affine_grid",
+        s(t(1, 2, 3), (1, 1, 2, 3)),
+        s(t(1, 3, 4), (1, 1, 2, 2, 2), align_corners=True, second=False),
+        errors=(e(t(2, 3), (1, 1, 2, 3)),),
+    ),
+    case(
+        f"{F}.avg_pool1d",
+        s(t(1, 2, 5), 2),
+        s(t(2, 5), 3, 2, 1, True, False, second=False),
+        errors=(e(t(4), 2), e(t(1, 2, 4), 2, 1, 2)),
+    ),
+    case(f"{F}.adaptive_avg_pool1d", s(t(1, 2, 5), 2), s(t(2, 4), 3, second=False), errors=(e(t(4), 2),)),
+    case(
+        f"{F}.adaptive_avg_pool3d",
+        s(t(1, 2, 3, 4, 5), 2),
+        s(t(2, 4, 3, 2), (2, None, 1), second=False),
+        errors=(e(t(4), 2),),
+    ),
+    case(f"{F}.lp_pool1d", s(t(1, 2, 5, low=0.1), 2.0, 2), s(t(1, 2, 5, low=0.1), 3.0, 3, 1, True, second=False)),
+    case(f"{F}.lp_pool2d", s(t(1, 1, 4, 5, low=0.1), 2.0, 2), s(t(1, 1, 4, 5, low=0.1), 3.0, (2, 3), 1, second=False)),
+    case(f"{F}.lp_pool3d", s(t(1, 1, 3, 4, 3, low=0.1), 2.0, 2, second=False)),
+    case(
+        f"{F}.max_unpool1d",
+        s(t(1, 2, 2), t(1, 2, 2, dtype="int64", special=(0, 3, 1, 2)), 2),
+        s(t(1, 2), t(1, 2, dtype="int64", special=(0, 4)), 2, output_size=(5,), second=False),
+        errors=(e(t(1, 1, 2), t(1, 1, 2, dtype="int64", special=(0, 9)), 2),),
+    ),
+    case(
+        f"{F}.max_unpool2d",
+        s(t(1, 1, 2, 2), UNPOOLED, 2),
+        s(t(1, 1, 2, 2), UNPOOLED, 2, output_size=(5, 4), second=False),
+        errors=(e(t(1, 1, 2, 2), t(1, 1, 2, 1, dtype="int64"), 2),),
+    ),
+    case(
+        f"{F}.max_unpool3d",
+        s(t(1, 1, 1, 2, 2), t(1, 1, 1, 2, 2, dtype="int64", special=(0, 3, 9, 14)), 2, second=False),
+    ),
+    case(
+        f"{F}.fractional_max_pool2d",
+        s(t(1, 2, 5, 5, make="distinct"), 2, (2, 3), _random_samples=t(1, 2, 2, low=0.1, high=0.9, grad=False)),
+        s(
+            t(2, 6, 5, make="distinct"),
+            (2, 1),
+            output_ratio=(0.5, 0.5),
+            return_indices=True,
+            _random_samples=t(1, 2, 2, low=0.1, high=0.9, grad=False),
+            second=False,
+        ),
+        errors=(e(t(1, 2, 3, 3), 2, (4, 4), _random_samples=t(1, 2, 2, low=0.1, high=0.9)),),
+    ),
+    case(
+        f"{F}.fractional_max_pool3d",
+        s(
+            t(1, 1, 4, 4, 4, make="distinct"),
+            2,
+            2,
+            _random_samples=t(1, 1, 3, low=0.1, high=0.9, grad=False),
+            second=False,
+        ),
+    ),
+    case(
+        f"{F}.local_response_norm",
+        s(t(1, 4, 3), 2),
+        s(t(1, 4, 2, 2), 3, 0.1, 0.5, 2.0, second=False),
+        errors=(e(t(3), 2),),
+    ),
+    case(
+        f"{F}.bilinear",
+        s(t(2, 3), t(2, 2), t(2, 3, 2), t(2)),
+        s(t(3), t(2), t(2, 3, 2), second=False),
+        errors=(e(t(2, 3), t(3, 2), t(2, 3, 2)),),
+    ),
+    case(
+        "torch.native_layer_norm",
+        s(t(2, 3), (3,), t(3), t(3), 1e-5, smooth=False),
+        s(t(2, 3), (2, 3), None, None, 1e-5, second=False, smooth=False),
+    ),
+    case(
+        "torch.native_batch_norm",
+        s(t(3, 2), t(2), t(2), None, None, True, 0.1, 1e-5, smooth=False),
+        s(t(3, 2, 2), None, None, t(2, grad=False), t(2, low=0.5, grad=False), False, 0.1, 1e-5, second=False),
+    ),
+    case(
+        "torch.gru_cell",
+        s(t(2, 3), t(2, 2), t(6, 3), t(6, 2), t(6), t(6)),
+        s(t(2, 3), t(2, 2), t(6, 3), t(6, 2), second=False),
+        errors=(e(t(2, 3), t(2, 2), t(5, 3), t(6, 2)),),
+    ),
+    case(
+        "torch.lstm_cell",
+        s(t(2, 3), (t(2, 2), t(2, 2)), t(8, 3), t(8, 2), t(8), t(8)),
+        errors=(e(t(2, 3), (t(2, 2), t(2, 2)), t(7, 3), t(8, 2)),),
+    ),
+    case("torch.rnn_tanh_cell", s(t(2, 3), t(2, 2), t(2, 3), t(2, 2), t(2), t(2))),
+    case("torch.rnn_relu_cell", s(t(2, 3), t(2, 2), t(2, 3), t(2, 2), t(2), t(2), second=False)),
+)
+CASES: tuple[Case, ...] = (*CONVOLUTIONS, *POOLING, *NORMS, *EMBEDDINGS, *IMAGES, *ATTENTION, *RARER)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..case import Case, case, e, et, i, s, t
+from ..case import FLOATS, INTS, Case, case, e, et, i, s, t
+from .pointwise import INF
 
 L = "torch.linalg"
 LAPACK = "the factors come from other LAPACK drivers and orders of elimination"
@@ -13,6 +14,9 @@ BATCH = t(2, 2, 2, make="regular")
 SPD = t(3, 3, make="spd")
 H = t(3, 3, make="hermitian")
 WIDE, TALL = t(2, 3), t(3, 2)
+LOWER = t(3, 3, make="spd")
+PIVOTS = t(3, dtype="int32", special=(3, 2, 3))
+PIVOTS_OF_TWO = t(2, dtype="int32", special=(2, 2))
 SINGULAR = t(2, 2, make="singular")
 SQUARE = (e(t(2, 3)), e(t(3)), e(i(2, 2, high=3)))
 
@@ -223,4 +227,157 @@ CASES: tuple[Case, ...] = (
         tolerance=100.0,
         cause="other polynomials of other degrees",
     ),
+    case(
+        "torch.cholesky_inverse",
+        s(LOWER, smooth=False),
+        s(LOWER, True, smooth=False, second=False),
+        jvp=False,  # torch's moves with the other triangle, which is not read
+        dtypes=("float32",),
+        errors=(e(t(2, 3)),),
+        **LOOSE,
+    ),
+    case(
+        "torch.cholesky_solve",
+        s(t(3, 2), LOWER, smooth=False),
+        s(t(3, 1), LOWER, True, grads=False),
+        errors=(e(t(2, 2), LOWER),),
+        **LOOSE,
+    ),
+    case(
+        "torch.triangular_solve",
+        s(t(3, 2), LOWER),
+        s(t(3, 2), LOWER, False, second=False),
+        s(t(3, 2), LOWER, True, True, second=False),
+        s(t(3, 2), LOWER, False, False, True, second=False),
+        s(t(2, 1, dtype="complex128"), t(2, 2, dtype="complex128", make="regular"), True, True, second=False),
+        errors=(e(t(2, 2), LOWER), e(t(3), LOWER)),
+        **LOOSE,
+    ),
+    case(
+        "torch.vdot",
+        s(t(3), t(3)),
+        s(t(3, dtype="complex128"), t(3, dtype="complex128")),
+        errors=(e(t(3), t(2)), e(t(2, 2), t(2, 2))),
+    ),
+    case(
+        f"{L}.cross",
+        s(t(2, 3), t(1, 3)),
+        s(t(3, 2), t(3, 2), dim=0),
+        s(t(1, 3, dtype="complex128"), t(1, 3, dtype="complex128")),
+        dtypes=(*FLOATS, *INTS),
+        errors=(e(t(2, 2), t(2, 2)), e(t(3), t(2))),
+    ),
+    case(
+        f"{L}.householder_product",
+        s(t(3, 2), t(2)),
+        s(t(3, 3), t(2), second=False),
+        errors=(e(t(2, 3), t(2)), e(t(3, 2), t(3))),
+        **LOOSE,
+    ),
+    case(
+        "torch.geqrf",
+        s(TALL, grads=False),
+        s(WIDE, grads=False),
+        errors=(e(t(3)),),
+        process=lambda out: (out[0].abs(), out[1]),
+        **LOOSE,
+    ),
+    case(
+        "torch.ormqr",
+        s(TALL, t(2), t(3, 2)),
+        s(TALL, t(2), t(2, 3), False, True, grads=False),
+        errors=(e(TALL, t(3), t(3, 2)),),
+        **LOOSE,
+    ),
+    case(
+        f"{L}.lu",
+        s(A),
+        s(WIDE, second=False),
+        s(TALL, second=False),
+        errors=(e(t(3)),),
+        process=lambda out: out[1:],
+        **LOOSE,
+    ),
+    case(
+        f"{L}.lu_solve",
+        s(A, PIVOTS, t(3, 2)),
+        s(A, PIVOTS, t(2, 3), left=False, second=False),
+        s(A, PIVOTS, t(3, 2), adjoint=True, second=False),
+        errors=(e(A, PIVOTS, t(2, 2)),),
+        **LOOSE,
+    ),
+    case(
+        "torch.lu_unpack",
+        s(A, PIVOTS),
+        s(WIDE, PIVOTS_OF_TWO, second=False),
+        s(A, PIVOTS, True, False, grads=False),
+        errors=(e(A, t(3)),),
+        **LOOSE,
+    ),
+    case(
+        f"{L}.matrix_rank",
+        s(A),
+        s(t(2, 2, make="singular")),
+        s(t(2, 2, 2, make="regular"), atol=0.5, rtol=0.1),
+        s(H, hermitian=True),
+        errors=(e(t(3)),),
+    ),
+    case(
+        f"{L}.cond",
+        s(A),
+        s(A, 2, second=False),
+        *[s(A, way, grads=False) for way in ("fro", 1)],  # torch's gradients of these raise an error
+        s(t(2, 2, make="singular"), -2, grads=False),
+        errors=(e(t(3)), e(A, 3)),
+        **LOOSE,
+    ),
+    case(
+        f"{L}.eigvals",
+        s(A, second=False),
+        errors=(e(t(2, 3)),),
+        process=lambda out: (out.real.sort()[0], out.imag.sort()[0]),
+        **LOOSE,
+    ),
+    case(f"{L}.eig", s(H, grads=False), errors=(e(t(2, 3)),), process=lambda out: out[0].real.sort()[0], **LOOSE),
+    case(
+        f"{L}.inv_ex",
+        s(A),
+        s(t(2, 2, make="singular"), grads=False),
+        errors=(e(t(2, 3)),),
+        process=lambda out: (out[0].nan_to_num(0, 0, 0), out[1]),
+        **LOOSE,
+    ),
+    case(f"{L}.lu_factor", s(A), s(TALL, second=False), errors=(e(t(3)),), **LOOSE),
+    case(
+        f"{L}.matrix_norm",
+        s(t(2, 3)),
+        *[s(t(2, 3), way, second=False) for way in ("nuc", 1, -1, 2, -2, INF, -INF)],
+        s(t(2, 3, 2), dim=(0, 2), keepdim=True, second=False),
+        errors=(e(t(3)), e(t(2, 2), 3)),
+        **LOOSE,
+    ),
+    case(
+        f"{L}.solve_ex",
+        s(A, t(3, 2)),
+        s(A, t(3), second=False),
+        s(A, t(2, 3), left=False, second=False),
+        errors=(e(t(2, 3), t(2)),),
+        **LOOSE,
+    ),
+    case(f"{L}.svdvals", s(t(2, 3)), s(BATCH, second=False), errors=(e(t(3)),), **LOOSE),
+    case(
+        f"{L}.tensorinv", s(t(2, 3, 6)), s(t(6, 2, 3), ind=1, second=False), errors=(e(t(2, 3)), e(t(2, 2), 0)), **LOOSE
+    ),
+    case(f"{L}.tensorsolve", s(t(2, 3, 6), t(2, 3)), errors=(e(t(2, 3), t(2)),), **LOOSE),
+    case(f"{L}.vander", s(t(3)), s(t(2, 2), N=3), errors=(e(t()), e(t(2), N=1))),
+    case(
+        f"{L}.vecdot",
+        s(t(2, 3), t(3)),
+        s(t(2, dtype="complex128"), t(2, dtype="complex128")),
+        s(t(2, 3), t(2, 3), dim=0),
+        errors=(e(t(2), t(3)),),
+    ),
+    case("torch.logdet", s(SPD), s(t(2, 2, special=(0.0, 1.0, 1.0, 0.0)), grads=False), **LOOSE),
+    case("torch.chain_matmul", s(t(2, 3), t(3, 2), t(2, 2))),
+    case("torch.nuclear_norm", s(t(2, 3)), s(t(2, 3), (0, 1), True, second=False), **LOOSE),
 )

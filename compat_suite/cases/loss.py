@@ -29,6 +29,10 @@ def pointwise(name: str, *extra: Any, **options: Any) -> Case:
     )
 
 
+LENGTHS_OF_5, LENGTHS_OF_2 = t(2, dtype="int64", special=(5, 4)), t(2, dtype="int64", special=(2, 1))
+SIGNS = t(4, special=(1.0, -1.0, -1.0, 1.0), grad=False)
+LABEL_SETS = t(2, 3, dtype="int64", special=(2, 0, -1, 1, -1, 0))
+
 CASES: tuple[Case, ...] = (
     pointwise("mse_loss"),
     pointwise("l1_loss"),
@@ -110,5 +114,63 @@ CASES: tuple[Case, ...] = (
         s(t(2, 3), t(2, 3), t(2, 3), p=1, reduction="sum", second=False),
         dtypes=("float32",),
         errors=(e(t(2, 3), t(2, 2), t(2, 3)),),
+    ),
+    case(
+        f"{F}.ctc_loss",
+        s(t(5, 2, 3), i(2, 2, low=1, high=3), LENGTHS_OF_5, LENGTHS_OF_2),
+        *[
+            s(t(5, 2, 3), i(2, 2, low=1, high=3), (5, 4), (2, 1), reduction=r, zero_infinity=True, second=False)
+            for r in ("none", "sum")
+        ],
+        s(t(5, 3), i(2, low=1, high=3), t(dtype="int64", special=(5,)), t(dtype="int64", special=(2,)), second=False),
+        dtypes=("float32",),
+        derivatives=1,
+        errors=(e(t(5, 2, 3), i(2, 2, low=1, high=3), (5,), (2, 1)), e(t(2, 2, 3), i(2, 2, high=3), (5, 5), (2, 1))),
+    ),
+    case(
+        f"{F}.gaussian_nll_loss",
+        s(t(3), t(3), t(3, low=0.5)),
+        s(t(2, 3), t(2, 3), t(2, low=0.5), full=True, reduction="sum", second=False),
+        s(t(2), t(2), t(2, special=(0.0, 1.0)), reduction="none", second=False),
+        errors=(e(t(3), t(3), t(2)), e(t(1), t(1), t(1, special=(-1.0,)))),
+    ),
+    case(
+        f"{F}.hinge_embedding_loss",
+        s(t(4), SIGNS),
+        s(t(4), SIGNS, 0.5, reduction="sum", second=False),
+        s(t(4), SIGNS, reduction="none", second=False),
+    ),
+    case(
+        f"{F}.margin_ranking_loss",
+        s(t(4), t(4), SIGNS),
+        s(t(4), t(4), SIGNS, 0.5, reduction="none", second=False),
+        errors=(e(t(4), t(2, 2), SIGNS),),
+    ),
+    case(
+        f"{F}.multi_margin_loss",
+        s(t(3, 4), i(3, high=4)),
+        s(t(4), i(high=4), 2, 0.5, reduction="sum", second=False),
+        s(t(3, 4), i(3, high=4), weight=t(4, low=0.1, grad=False), reduction="none", second=False),
+        errors=(e(t(3, 4), i(3, low=4, high=5)), e(t(3, 4), i(2, high=4)), e(t(3, 4), i(3, high=4), 3)),
+        dtypes=("float32",),
+    ),
+    case(
+        f"{F}.multilabel_margin_loss",
+        s(t(2, 3), LABEL_SETS),
+        s(t(2, 3), LABEL_SETS, reduction="none", second=False),
+        s(t(2, 3), LABEL_SETS, reduction="sum", second=False),
+        errors=(e(t(2, 3), i(2, 2, high=2)),),
+        dtypes=("float32",),
+    ),
+    case(
+        f"{F}.multilabel_soft_margin_loss",
+        s(t(2, 3), t(2, 3, low=0.0, high=1.0, grad=False)),
+        s(t(2, 3), t(2, 3, low=0.0, high=1.0, grad=False), weight=t(3, grad=False), reduction="none", second=False),
+        errors=(e(t(2, 3), t(2, 2)),),
+    ),
+    case(
+        f"{F}.triplet_margin_with_distance_loss",
+        s(t(2, 3), t(2, 3), t(2, 3)),
+        s(t(2, 3), t(2, 3), t(2, 3), margin=0.5, swap=True, reduction="none", second=False),
     ),
 )

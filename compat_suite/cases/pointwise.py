@@ -360,4 +360,51 @@ COMPLEX_PARTS = (
     ),
 )
 
-CASES: tuple[Case, ...] = (*ARITHMETIC, *UNARY, *PIECEWISE, *COMPLEX_PARTS)
+RARER = (
+    unary("rad2deg", dtypes=(*FLOATS, *INTS, *BOOL), special=(INF, NAN)),
+    case(
+        "torch.frexp",
+        s(t(2, 3)),
+        s(t(5, special=(0.0, INF, NAN, 1.0, -8.0)), grads=False),
+        dtypes=("float32", "float16"),
+        errors=(et(i(3, high=3)),),
+    ),
+    case(
+        "torch.nextafter",
+        s(t(2, 3), t(3)),
+        s(t(4, special=(0.0, 1.0, INF, NAN)), t(4, special=(1.0, 1.0, 0.0, 0.0))),
+        dtypes=("float32",),
+        inplace=True,
+        errors=(e(i(2, high=3), i(2, high=3)),),
+    ),
+    case(
+        "torch.complex",
+        s(t(2, 3), t(3)),
+        s(t(2, dtype="float32"), t(2, dtype="float32")),
+        errors=(et(t(2), t(2, dtype="float32")), et(i(2, high=3), i(2, high=3))),
+    ),
+    case(
+        "torch.polar",
+        s(t(2, 3), t(3)),
+        s(t(2, dtype="float32"), t(2, dtype="float32")),
+        errors=(et(i(2, high=3), t(2)),),
+    ),
+    case(
+        "torch.rsub",
+        s(t(2, 3), t(3)),
+        s(t(3), 2, alpha=3),
+        s(i(3, high=5), 1.5),
+        dtypes=(*FLOATS, *INTS),
+        errors=(e(b(2), b(2)),),
+    ),
+    case(
+        "torch.true_divide",
+        s(t(2, 3), t(3, low=0.5)),
+        s(i(3, high=5), i(3, low=1, high=5)),
+        s(i(3, high=5), 2),
+        s(t(3, special=(1.0, 0.0, -1.0)), 0.0),
+        dtypes=(*FLOATS, *INTS),
+        inplace=True,
+    ),
+)
+CASES: tuple[Case, ...] = (*ARITHMETIC, *UNARY, *PIECEWISE, *COMPLEX_PARTS, *RARER)

@@ -69,4 +69,14 @@ CASES: tuple[Case, ...] = (
         errors=(et(t()), e(t(3), n=-1)),
         jax="jax.numpy.diff",
     ),
+    case(
+        "torch.cummin",
+        s(t(2, 3), 1),
+        s(t(4, special=(1.0, NAN, 0.0, 0.0)), 0),
+        s(t(), 0),
+        s(t(0, 3), 0),
+        s(t(3, 2), dim=0),
+        dtypes=(*FLOATS, *INTS, *BOOL),
+        errors=(RANGE,),
+    ),
 )

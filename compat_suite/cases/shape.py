@@ -335,4 +335,34 @@ CONVERSIONS = (
     ),
 )
 
-CASES: tuple[Case, ...] = (*VIEWS, *COPIES, *CONVERSIONS)
+SPLIT_AND_JOINED = (
+    *[case(f"torch.atleast_{n}d", s(t()), s(t(2)), s(t(2, 3)), s([t(), t(2)]), s(t(1, 2, 3))) for n in (1, 2, 3)],
+    case("torch.block_diag", s(t(2, 3), t(1), t(), t(1, 2)), s(t(0)), errors=(e(t(1, 1, 1)),)),
+    case("torch.cartesian_prod", s(t(2), t(3)), s(t(2)), errors=(e(t(2, 2), t(2)),)),
+    case("torch.column_stack", s((t(2), t(2, 3))), s((t(), t(1))), errors=(e((t(2), t(3))),)),
+    case("torch.dstack", s((t(2), t(2))), s((t(2, 3, 1), t(2, 3, 2))), errors=(e((t(2), t(3))),)),
+    case("torch.diagflat", s(t(2)), s(t(2, 2), 1), s(t(3), -1)),
+    case(
+        "torch.tensor_split",
+        s(t(7), 3),
+        s(t(2, 5), (1, 3), 1),
+        s(t(5), i(2, low=2, high=3)),
+        errors=(e(t(3), 0), e(t(), 2)),
+    ),
+    case("torch.hsplit", s(t(2, 4), 2), s(t(4), (1, 3)), errors=(e(t(2, 3), 2), e(t(), 1))),
+    case("torch.vsplit", s(t(4, 2), 2), s(t(3, 2), (1,)), errors=(e(t(3, 2), 2), e(t(3), 1))),
+    case("torch.dsplit", s(t(1, 2, 4), 2), s(t(1, 2, 3), (1,)), errors=(e(t(1, 2, 3), 2), e(t(2, 2), 1))),
+    case("torch.fliplr", s(t(2, 3)), errors=(et(t(3)),)),
+    case("torch.flipud", s(t(2, 3)), s(t(3)), errors=(et(t()),)),
+    case("torch.moveaxis", s(t(2, 3, 4), 0, 2), s(t(2, 3, 4), (0, 1), (1, 2)), errors=(e(t(2, 3), 0, 2),)),
+    case("torch.swapaxes", s(t(2, 3), 0, 1), errors=(e(t(2, 3), 0, 2),)),
+    case("torch.swapdims", s(t(2, 3, 4), 0, -1), errors=(e(t(2, 3), 0, 2),)),
+    case("torch.ravel", s(t(2, 3)), s(t(2, 3, layout="transposed")), s(t())),
+    case("torch.unsafe_chunk", s(t(5), 2), s(t(2, 3), 2, 1)),
+    case("torch.unsafe_split", s(t(5), 2), s(t(2, 3), 2, 1)),
+    case("torch.positive", s(t(2, 3)), errors=(e(b(2)),)),
+    case("torch.view_as_real_copy", s(t(2, dtype="complex128")), errors=(e(t(2)),)),
+    case("torch.view_as_complex_copy", s(t(3, 2)), errors=(e(t(3)),)),
+    case("Tensor.type_as", s(t(2), t(1, dtype="float32")), s(i(2, high=3), t(1))),
+)
+CASES: tuple[Case, ...] = (*VIEWS, *COPIES, *CONVERSIONS, *SPLIT_AND_JOINED)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..case import FLOATS, INTS, Case, case, e, et, i, s, t
+from ..case import BOOL, FLOATS, INTS, Case, b, case, e, et, i, s, t
 from .pointwise import NAN
 
 TIES = (2.0, 1.0, 2.0, 0.0, 1.0, 3.0)
@@ -94,4 +94,20 @@ CASES: tuple[Case, ...] = (
         jvp=False,
         errors=(e(t(3)), e(t(2, dtype="int64", special=(-1, 0))), e(i(2, 2, high=2)), e(i(3, high=2), t(2))),
     ),
+    case(
+        "torch.mode",
+        s(t(2, 4, special=(1.0, 1.0, 2.0, 2.0, 3.0, 2.0, 2.0, 3.0))),
+        s(t(3, 2, special=(1.0, 2.0, 1.0, 3.0, 0.0, 3.0)), 0, True),
+        s(t()),
+        dtypes=(*FLOATS, *INTS, *BOOL),
+        errors=(e(t(2, 3), 2), e(t(0))),
+    ),
+    case("torch.msort", s(t(3, 2)), s(t(3, 2, special=(1.0, 1.0, 0.0, NAN))), s(t()), dtypes=(*FLOATS, *INTS)),
+    case(
+        "torch.unique_consecutive",
+        s(i(6, high=2)),
+        s(i(6, high=2), True, True),
+        s(t(2, 3, special=(1.0, 1.0, 2.0, 1.0, 1.0, 2.0)), dim=0),
+    ),
+    case("torch.argwhere", s(t(2, 3, special=(0.0, 1.0, 2.0, 0.0))), s(b(3)), s(t())),
 )

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import zip_longest
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ..answers import array_of, read, row_major, tensor_of, tensor_text, text_of
@@ -44,7 +48,7 @@ class RecordedTorch:
             return TAKEN
         if row is None:
             raise NotRecorded(f"{job.id!r}: remake recorded/ with `python -m compat_suite record` (needs torch)")
-        return decode(row)
+        return decode(row, self.family(job.case.family).get(value_of(job), {}))
 
 
 def recorded(job: Job) -> bool:
@@ -52,11 +56,17 @@ def recorded(job: Job) -> bool:
     return not getattr(job.sample, "incoming", ()) or job.dtype == BASE
 
 
-def encode(result: Result) -> dict[str, Any]:
-    """A result as JSON; what is as it mostly is goes without saying."""
+def value_of(job: Job) -> str:
+    """The id of the job that has the results of a job's call and nothing else."""
+    return replace(job, check="value").id
+
+
+def encode(result: Result, value: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    """A result as JSON; what is as it mostly is, or as the call's `value` job has it, goes without saying."""
+    parts = [_encode(p, row_major(p.shape)) for p in result.parts]
     row = {
         "kind": None if result.kind == _kind(result.parts) else result.kind,
-        "results": [_encode(p, row_major(p.shape)) for p in result.parts],
+        "results": [_shortened(p, known) for p, known in zip_longest(parts, _tensors(value)[: len(parts)])],
         "gradients": [_encode(g, ()) for g in result.gradients],
         "saved": list(result.saved),
         "error": result.error and list(result.error),
@@ -64,9 +74,11 @@ def encode(result: Result) -> dict[str, Any]:
     return {k: v for k, v in row.items() if v not in (None, [])}
 
 
-def decode(row: dict[str, Any]) -> Result:
+def decode(row: dict[str, Any], value: Mapping[str, Any] = MappingProxyType({})) -> Result:
     """The inverse of `encode`."""
-    parts = tuple(_decode(p, laid_out=True) for p in row.get("results", ()))
+    found = row.get("results", ())
+    rows = (_lengthened(p, known) for p, known in zip_longest(found, _tensors(value)[: len(found)]))
+    parts = tuple(_decode(p, laid_out=True) for p in rows)
     return Result(
         row.get("kind", _kind(parts)),
         parts,
@@ -74,6 +86,29 @@ def decode(row: dict[str, Any]) -> Result:
         tuple(row.get("saved", ())),
         (row["error"][0], row["error"][1]) if "error" in row else None,
     )
+
+
+def _tensors(row: Mapping[str, Any]) -> list[str | None]:
+    """The texts of the results of a row."""
+    return [p if isinstance(p, str) else p.get("tensor") for p in row.get("results", ())]
+
+
+def _shortened(part: Any, known: str | None) -> Any:
+    if known is None:
+        return part
+    if isinstance(part, str):
+        return _AS_IN_VALUE if part == known else part
+    return part | {"tensor": _AS_IN_VALUE} if part.get("tensor") == known else part
+
+
+def _lengthened(part: Any, known: str | None) -> Any:
+    if isinstance(part, str):
+        return known if part == _AS_IN_VALUE else part
+    return part | {"tensor": known} if part.get("tensor") == _AS_IN_VALUE else part
+
+
+_AS_IN_VALUE = "="
+"""Stands for the tensor that the same call without derivatives has."""
 
 
 def _kind(parts: tuple[Seen, ...]) -> str:

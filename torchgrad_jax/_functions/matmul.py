@@ -529,6 +529,9 @@ def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
             "linalg.vecdot: Expected x and y to have the same dtype, but found x of type "
             f"{scalar_type_name(x._m.dtype)} and y of type {scalar_type_name(y._m.dtype)} instead"
         )
+    if x._m.dtype.category < FLOATING:
+        name = scalar_type_name(x._m.dtype)
+        raise RuntimeError(f"linalg.vecdot: Expected a floating point or complex tensor as input. Got {name}")
     if x._m.ndim == 1 and y._m.ndim == 1:
         return ops.vdot(x, y)
     return ops.sum(ops.mul(conj(x), y), dim)

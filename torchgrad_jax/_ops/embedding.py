@@ -10,6 +10,7 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays import dtypes
+from .._core.arrays.kernels import scalar_name
 from .._core.errors.checks import fail_if, first_outside, outside, readable
 from .._core.errors.messages import legacy_type
 from .._core.jax.custom_jvp import custom_jvp
@@ -170,7 +171,7 @@ def _check_weight(weight: Array, shares: Array | None) -> None:
             f"Float, Double; but got {legacy} instead {where}"
         )
     if shares is not None and shares.dtype != weight.dtype:
-        names = [dtypes.scalar_type_name(dtypes.from_np(a.dtype)) for a in (weight, shares)]
+        names = [*map(scalar_name, (weight, shares))]
         raise RuntimeError(
             "Expected tensor for argument #1 'weight' to have the same type as tensor for argument #1 "
             f"'per_sample_weights'; but type torch.{names[0]}Tensor does not equal torch.{names[1]}Tensor {where}"

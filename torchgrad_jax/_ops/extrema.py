@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.arrays import dtypes, shapes
+from .._core.arrays import shapes
 from .._core.arrays.division import divide
+from .._core.arrays.kernels import scalar_name
 from .._core.errors.checks import fail_if, readable
 from .._core.host import forms_of_order
 from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
@@ -24,12 +25,8 @@ from .registry import Array, Compares, Dims, Grad, Scalar, op
 Shape = tuple[int, ...]
 
 
-def _torch_name(x: Any) -> str:
-    return dtypes.scalar_type_name(dtypes.from_np(x.dtype))
-
-
 def _refuse(x: Array, kernel: str) -> None:
-    raise NotImplementedError(f"\"{kernel}\" not implemented for '{_torch_name(x)}'")
+    raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
 
 
 def _no_complex(x: Array, kernel: str) -> None:
@@ -345,7 +342,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tupl
     if not 1 <= k <= (input.shape[axis] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
     if is_complex(input) or is_bool(input):
-        raise NotImplementedError(f"\"kthvalue_cpu\" not implemented for '{_torch_name(input)}'")
+        raise NotImplementedError(f"\"kthvalue_cpu\" not implemented for '{scalar_name(input)}'")
 
     def find(x: Array) -> Array:
         return lax.slice_in_dim(permutation(x, axis), k - 1, k, axis=axis)

@@ -11,7 +11,7 @@ from jax import lax
 
 from .._core.arrays import layouts, shapes
 from .._core.arrays.dtypes import BOOL, COMPLEX
-from .._core.arrays.kernels import refuse
+from .._core.arrays.kernels import refuse, scalar_name
 from .._core.errors import warn
 from .._core.errors.checks import fail_if, first_outside, outside
 from .._core.host import forms
@@ -27,7 +27,6 @@ from .places import (
     is_index,
     rows,
     size_at,
-    torch_name,
     touches,
     wrapped,
     write_at,
@@ -125,7 +124,7 @@ def index_put(input: Array, indices: OptArrays, values: Array, accumulate: bool 
     if values.dtype != input.dtype:
         raise RuntimeError(
             "Index put requires the source and destination dtypes match, got "
-            f"{torch_name(input)} for the destination and {torch_name(values)} for the source."
+            f"{scalar_name(input)} for the destination and {scalar_name(values)} for the source."
         )
     if places is None:
         return input + values if accumulate else values
@@ -174,13 +173,13 @@ def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) ->
     if index.ndim > 1:
         raise IndexError(
             f"{name}: Index is supposed to be a vector, but got dim: {index.ndim} with type: "
-            f"{torch_name(index)} and size: {list(index.shape)}"
+            f"{scalar_name(index)} and size: {list(index.shape)}"
         )
     if not is_index(index):
-        raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {torch_name(index)}")
+        raise RuntimeError(f"{name}: Expected dtype int32/int64 for index but got: {scalar_name(index)}")
     if x.dtype != source.dtype:
         raise RuntimeError(
-            f"{name}: self ({torch_name(x)}) and source ({torch_name(source)}) must have the same scalar type"
+            f"{name}: self ({scalar_name(x)}) and source ({scalar_name(source)}) must have the same scalar type"
         )
     if axis and axis >= source.ndim:
         raise RuntimeError(f"{name}: Indexing dim {axis} is out of bounds of the source tensor with dim {source.ndim}")
@@ -233,11 +232,11 @@ def _check_copied(x: Array, dim: int, index: Array, source: Array) -> int:
             f"dimensionality ({source.ndim}), destination dimensionality ({x.ndim})"
         )
     if index.dtype != jnp.int64:
-        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {torch_name(index)}")
+        raise RuntimeError(f"index_copy_(): Expected a long tensor for index, but got {scalar_name(index)}")
     if x.dtype != source.dtype:
         raise RuntimeError(
             "index_copy_(): self and source expected to have the same dtype, but got (self) "
-            f"{torch_name(x)} and (source) {torch_name(source)}"
+            f"{scalar_name(x)} and (source) {scalar_name(source)}"
         )
     cut = [s[:axis] + s[axis + 1 :] for s in (x.shape, source.shape)]
     if cut[0] != cut[1]:

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 
 from .._core.arrays import shapes
 from .._core.arrays.kernels import scalar_name
-from .._core.arrays.matrices import column_major, require_square, require_supported, size_text
+from .._core.arrays.matrices import column_major, require_inexact, require_square, require_supported, size_text
 from .._core.jax import control
-from .helpers import diagonal_of, is_bool, is_complex, is_float, is_integral
+from .helpers import diagonal_of, is_bool, is_complex, is_integral
 from .registry import Array, Grad, op
 
 _ALPHA = (1 + 17**0.5) / 8
@@ -161,11 +161,6 @@ def _solve(ld: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
     return control.while_loop(lambda s: s[0] >= 0, backward, (jnp.int32(n - 1), b))[1]
 
 
-def _require_inexact(what: str, x: Array) -> None:
-    if not (is_float(x) or is_complex(x)):
-        raise RuntimeError(f"{what}: Expected a floating point or complex tensor as input. Got {scalar_name(x)}")
-
-
 @op(
     namespace="linalg",
     method=False,
@@ -181,7 +176,7 @@ def linalg_ldl_factor_ex(
     """Packed factors L and D with pivots, and where a pivot is 0."""
     what = "torch.linalg.ldl_factor_ex"
     require_square(what, A)
-    _require_inexact(what, A)
+    require_inexact(what, A, half=True)
     require_supported("ldl_factor_kernel_cpu", A)
     batch, n = A.shape[:-2], A.shape[-1]
     if 0 in A.shape:
@@ -199,7 +194,7 @@ def linalg_ldl_solve(LD: Array, pivots: Array, B: Array, *, hermitian: bool = Fa
     """The solution of A X = B from the factors of A."""
     what = "torch.linalg.ldl_solve"
     require_square(what, LD, "LD")
-    _require_inexact(what, LD)
+    require_inexact(what, LD, half=True)
     if B.ndim < 2:
         shapes.wrap_dim(-2, B.ndim)
     if B.dtype != LD.dtype:

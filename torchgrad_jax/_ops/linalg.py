@@ -234,6 +234,7 @@ def _check_pivots_to_solve(LU: Any, pivots: Any, B: Any, **_: Any) -> None:
 def linalg_lu_solve(LU: Array, pivots: Array, B: Array, *, left: bool = True, adjoint: bool = False) -> Array:
     """Solve a linear system from the LU factors of its matrix."""
     what = "linalg.lu_solve"
+    require_inexact(f"torch.{what}", LU)
     if LU.dtype != B.dtype:
         raise RuntimeError(
             f"{what}: Expected LU and B to have the same dtype, but found LU of type {scalar_name(LU)} "

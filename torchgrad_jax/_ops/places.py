@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from .._core.arrays import dtypes, shapes
+from .._core.arrays import shapes
 from .._core.errors.checks import fail_if, first_outside, outside
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
@@ -21,10 +21,6 @@ from .registry import with_rule
 Array = jax.Array
 Shape = tuple[int, ...]
 IN_BOUNDS = lax.GatherScatterMode.PROMISE_IN_BOUNDS
-
-
-def torch_name(x: Any) -> str:
-    return dtypes.scalar_type_name(dtypes.from_np(x.dtype))
 
 
 def is_index(x: Array) -> bool:

@@ -12,7 +12,8 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays.division import divide
-from .._core.arrays.kernels import scalar_name, widen
+from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.arrays.kernels import refuse, scalar_name, widen
 from .._core.arrays.layouts import following
 from .._core.errors import messages as errors
 from .._core.errors.checks import fail_if, first_outside, outside
@@ -184,14 +185,14 @@ def _sliced_max(x: Array, at: Array | None, axis: int, step: int, window: Window
     best: Any = None
     place: Any = None
     for j, part in enumerate(parts):
-        find = functools.partial(_places_of, stride, pad, j * dilation)
-        here = of_sizes(find, out, n, step, shape=(out,), dtype=np.int32)
+        find, sizes = functools.partial(_places_of, pad, j * dilation), (stride, out, n, step)
+        here = of_sizes(find, *sizes, shape=(out,), dtype=np.int32)
         if inner is None:
             where = jnp.broadcast_to(_along(here, axis, x.ndim), part.shape)
         else:
-            inside = of_sizes(functools.partial(_places_or_0, find), out, n, step, shape=(out,), dtype=np.int32)
+            inside = of_sizes(functools.partial(_places_or_0, find), *sizes, shape=(out,), dtype=np.int32)
             where = inner[j] + _along(inside, axis, x.ndim)
-            if decided(functools.partial(_any_outside, find), out, n, step):
+            if decided(functools.partial(_any_outside, find), *sizes):
                 where = jnp.where(inner[j] < 0, inner[j], where)
         if best is None:
             best, place = part, where
@@ -205,7 +206,7 @@ def _sliced_max(x: Array, at: Array | None, axis: int, step: int, window: Window
     return best, place
 
 
-def _places_of(stride: int, pad: int, offset: int, out: int, n: int, step: int) -> np.ndarray:
+def _places_of(pad: int, offset: int, stride: int, out: int, n: int, step: int) -> np.ndarray:
     """The flat place of one element of each window, -1 in the padding."""
     pos = np.arange(out) * stride - pad + offset
     return np.where((pos >= 0) & (pos < n), pos * step, -1).astype(np.int32)
@@ -600,6 +601,7 @@ def _fractional(x: Array, kernel: Shape, size: Shape, samples: Array, k: int) ->
         raise RuntimeError(f"{name}: kernel_size must either be a single Int or tuple of Ints")
     if len(size) not in (1, k):
         raise RuntimeError(f"{name}: output_size must either be a single Int or tuple of Ints")
+    refuse(x, f"{name}_out_frame", BOOL, INTEGRAL, COMPLEX)
     kernel = tuple(kernel) * k if len(kernel) == 1 else tuple(kernel)
     size = tuple(size) * k if len(size) == 1 else tuple(size)
     for word, n, m, out in zip(("time", "height", "width")[3 - k :], x.shape[-k:], kernel, size):
@@ -660,6 +662,7 @@ def _unpool(name: str, x: Array, indices: Array, size: Shape, k: int) -> Array:
     if indices.dtype != jnp.int64:
         but = f" but got: {scalar_name(indices)}" if k == 2 else ""
         raise RuntimeError(f"elements in indices should be type int64{but}")
+    refuse(x, f"max_unpool{k}d", BOOL, INTEGRAL, COMPLEX)
     if len(size) != k:
         words = "two elements (height, width)" if k == 2 else "three elements (depth, height, width)"
         raise RuntimeError(f"There should be exactly {words} in output_size, but got {len(size)} elements.")

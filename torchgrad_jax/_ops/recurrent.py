@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.arrays.kernels import category, refuse, scalar_name
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .._core.jax.products import precision
@@ -165,6 +167,11 @@ def _rnn_cell(
     mode: str,
 ) -> Any:
     """One step of a batch: the new hidden state, and for an LSTM that of the cell."""
+    refuse(input, "addmm_impl_cpu_", BOOL)
+    if category(input) == COMPLEX and mode == "RNN_RELU":
+        raise NotImplementedError("clamp is not supported for complex types")
+    if category(input) == INTEGRAL and mode in ("GRU", "LSTM"):
+        raise RuntimeError(f"result type Float can't be cast to the desired output type {scalar_name(input)}")
     h, c = _cell(mode, _apply(input, w_ih, b_ih), _apply(hx, w_hh, b_hh), hx, cx)
     return h if c is None else (h, c)
 

@@ -13,7 +13,8 @@ from jax import lax
 
 from .._core.arrays import dtypes, shapes
 from .._core.arrays.division import averaged, divide
-from .._core.arrays.kernels import is_half
+from .._core.arrays.kernels import is_half, scalar_name
+from .._core.arrays.matrices import require_inexact
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
@@ -32,10 +33,6 @@ from .helpers import (
 from .registry import COMMON, FLOAT, Array, Compares, Dims, Dtype, Grad, Numbers, Out, Static, op, variant, with_rule
 
 Shape = tuple[int, ...]
-
-
-def _torch_name(x: Any) -> str:
-    return dtypes.scalar_type_name(dtypes.from_np(x.dtype))
 
 
 def _wide(x: Array) -> Array:
@@ -122,7 +119,7 @@ def mean(input: Array, dim: Dims | None = None, keepdim: bool = False, *, dtype:
         which, got = ("Optional", jnp.empty(0, dtype)) if dtype else ("Input", input)
         raise RuntimeError(
             f"mean(): could not infer output dtype. {which} dtype must be either a floating point "
-            f"or complex dtype. Got: {_torch_name(got)}"
+            f"or complex dtype. Got: {scalar_name(got)}"
         )
     dims = shapes.wrap_dims(dim, input.ndim)
     x = convert(input, dtype or input.dtype)
@@ -483,10 +480,7 @@ def linalg_vector_norm(
         raise TypeError("linalg_vector_norm(): argument 'ord' (position 2) must be Number, not str")
     if isinstance(ord, complex):
         raise RuntimeError("linalg.vector_norm: Expected a non-complex scalar as the order of norm.")
-    if not (is_float(input) or is_complex(input)):
-        raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_torch_name(input)}"
-        )
+    require_inexact("linalg.vector_norm", input, half=True)
     dims = shapes.wrap_dims(dim, input.ndim)
     _check_order(input, ord, dim, dims)
     return _norm(_norm_input(input, dtype), ord, dims, keepdim)
@@ -495,7 +489,7 @@ def linalg_vector_norm(
 def _norm_input(x: Array, dtype: Any) -> Array:
     if dtype is None:
         return x
-    name = _torch_name(jnp.empty(0, dtype))
+    name = scalar_name(jnp.empty(0, dtype))
     if not (is_float(dtype) or is_complex(dtype)):
         raise RuntimeError(f"linalg.vector_norm: dtype should be floating point or complex, but got {name}")
     if is_complex(dtype) != is_complex(x):
@@ -504,7 +498,7 @@ def _norm_input(x: Array, dtype: Any) -> Array:
     have, want = dtypes.from_np(x.dtype), dtypes.from_np(dtype)
     if dtypes.promote_types(have, want) is not want:
         raise RuntimeError(
-            f"linalg.vector_norm: the dtype of the input ({_torch_name(x)}) should be convertible "
+            f"linalg.vector_norm: the dtype of the input ({scalar_name(x)}) should be convertible "
             f"without narrowing to the specified dtype ({name})"
         )
     return x.astype(dtype)
@@ -531,7 +525,7 @@ def dist(input: Array, other: Array, p: Static = 2) -> Array:
     x, y = broadcast(input, other)
     if not (is_float(x) or is_complex(x)):
         raise RuntimeError(
-            f"norm(): input dtype should be either floating point or complex. Got {_torch_name(x)} instead."
+            f"norm(): input dtype should be either floating point or complex. Got {scalar_name(x)} instead."
         )
     return _norm(x - y, p, tuple(range(x.ndim)), keepdim=False)
 
@@ -546,10 +540,7 @@ def _check_renorm(x: Array, p: Any, maxnorm: Any) -> None:
         raise RuntimeError(f"renorm: expected maxnorm to be >= 0 but got {maxnorm:g}")
     if x.ndim < 2:
         raise RuntimeError(f"renorm: input needs at least 2 dimensions, got {x.ndim} dimensions")
-    if not (is_float(x) or is_complex(x)):
-        raise RuntimeError(
-            f"linalg.vector_norm: Expected a floating point or complex tensor as input. Got {_torch_name(x)}"
-        )
+    require_inexact("linalg.vector_norm", x, half=True)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2, 3))
@@ -591,7 +582,7 @@ def hash_tensor(input: Array, dim: Dims = (), *, keepdim: bool = False, mode: in
     if mode:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
     if is_complex(input):
-        raise NotImplementedError(f"\"xor_sum_cpu\" not implemented for '{_torch_name(input)}'")
+        raise NotImplementedError(f"\"xor_sum_cpu\" not implemented for '{scalar_name(input)}'")
     dims = shapes.wrap_dims(dim or None, input.ndim)
     for d in dims:
         if input.ndim and not input.shape[d]:

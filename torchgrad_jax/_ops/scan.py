@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays import dtypes, shapes
-from .._core.arrays.kernels import cpp_name
+from .._core.arrays.kernels import cpp_name, scalar_name
 from .._core.arrays.meta import Meta
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
@@ -154,7 +154,7 @@ def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
         shapes.wrap_dim(dim, x.ndim)
         return x, jnp.zeros(x.shape, jnp.int64)
     if is_complex(x):
-        kind = dtypes.scalar_type_name(dtypes.from_np(x.dtype))
+        kind = scalar_name(x)
         name = "cummax_cpu" if largest else "cummin_cpu"
         raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
     return _on_axis(x, dim, _running_extremum(largest))
@@ -231,7 +231,7 @@ def _logcumsumexp_forward(input: Array, dim: int) -> Array:
 def logcumsumexp(input: Array, dim: int) -> Array:
     """Logarithm of the running sum of exponentials along `dim`."""
     if not (is_float(input) or is_complex(input)):
-        kind = dtypes.scalar_type_name(dtypes.from_np(input.dtype))
+        kind = scalar_name(input)
         raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{kind}'")
     if not input.ndim:  # its gradient is passed on as it is
         shapes.wrap_dim(dim, 0)

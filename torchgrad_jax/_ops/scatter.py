@@ -11,13 +11,14 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays import shapes
+from .._core.arrays.kernels import scalar_name
 from .._core.arrays.parts import diagonal_dims, selected
 from .._core.errors.checks import fail_if, first_outside, outside, readable
 from .._core.host import forms
 from .._core.jax.sizes import value_of
 from .helpers import broadcast, convert, is_bool, is_complex
 from .inner import inner_op
-from .places import WRITERS, Cells, add_at, cells, check_dim, combine, is_index, torch_name, wrapped, write_at
+from .places import WRITERS, Cells, add_at, cells, check_dim, combine, is_index, wrapped, write_at
 from .registry import (
     Apart,
     Array,
@@ -184,7 +185,7 @@ def scatter_reduce(
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if reduce in ("amax", "amin") if is_complex(input) else reduce == "mean" and is_bool(input):
         raise NotImplementedError(
-            f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for '{torch_name(input)}'"
+            f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for '{scalar_name(input)}'"
         )
     places, cut = _scatter_places(input, dim, index, src)
     return input if places is None else combine(input, cut, places, reduce, include_self)
@@ -212,7 +213,7 @@ def _check_flat(input: Any, index: Any, *written: Any, **options: Any) -> None:
 def take(input: Array, index: Array) -> Array:
     """Elements of the flattened tensor, shaped like `index`."""
     if index.dtype != jnp.int64:
-        raise RuntimeError(f"take(): Expected a long tensor for index, but got {torch_name(index)}")
+        raise RuntimeError(f"take(): Expected a long tensor for index, but got {scalar_name(index)}")
     if not index.size:
         return jnp.zeros(index.shape, input.dtype)
     return Cells(wrapped(index, input.size)).take(input)
@@ -228,11 +229,11 @@ def take(input: Array, index: Array) -> Array:
 def put(input: Array, index: Array, source: Array, accumulate: bool = False) -> Array:
     """`source` written to, or added at, positions of the flattened tensor."""
     if index.dtype != jnp.int64:
-        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {torch_name(index)}")
+        raise RuntimeError(f"put_(): Expected a long tensor for index, but got {scalar_name(index)}")
     if source.dtype != input.dtype:
         raise RuntimeError(
             "put_(): self and source expected to have the same dtype, but got self.dtype = "
-            f"{torch_name(input)} and source.dtype = {torch_name(source)}"
+            f"{scalar_name(input)} and source.dtype = {scalar_name(source)}"
         )
     if source.size != index.size:
         raise IndexError(
@@ -262,11 +263,11 @@ def _check_masked_scatter(input: Any, mask: Any, source: Any) -> None:
 def masked_scatter(input: Array, mask: Array, source: Array) -> Array:
     """Successive elements of `source` written where `mask` is true."""
     if not is_bool(mask):
-        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {torch_name(mask)}")
+        raise RuntimeError(f"masked_scatter_ only supports boolean masks, but got mask with dtype {scalar_name(mask)}")
     if source.dtype != input.dtype:
         raise RuntimeError(
             "masked_scatter: expected self and source to have same dtypes but got"
-            f"{torch_name(input)} and {torch_name(source)}"
+            f"{scalar_name(input)} and {scalar_name(source)}"
         )
     mask, x = broadcast(mask, input)
     if not source.size or not x.size:

@@ -120,7 +120,12 @@ CASES: tuple[Case, ...] = (
         s(t(3, 2), 0, PAIR, 1.5),
         s(t(2, 3), 1, ROW, t()),
         dtypes=(*FLOATS, *INTS),
-        errors=(e(t(3, 2), 0, FAR, 1.0), e(t(3, 2), 0, t(1), 1.0), e(t(3, 2), 0, PAIR, t(2))),
+        errors=(
+            e(t(3, 2), 0, FAR, 1.0),
+            e(t(3, 2), 0, t(1), 1.0),
+            e(t(3, 2), 0, PAIR, t(2)),
+            e(t(3, 2), 0, i(2, 2, high=2), 1.0),
+        ),
         inplace=True,
     ),
     case(

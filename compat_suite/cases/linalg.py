@@ -119,7 +119,16 @@ CASES: tuple[Case, ...] = (
         f"{L}.eigh", s(A, grads=False), s(A, "U", grads=False), errors=(e(t(2, 3)), e(t(3))), process=eigen, **LOOSE
     ),
     case(f"{L}.eigvalsh", s(A, grads=False), s(A, "U", grads=False), **LOOSE),
-    case(f"{L}.qr", s(TALL), s(A), s(WIDE, second=False), errors=(e(t(3)), e(A, "full")), process=products, **LOOSE),
+    case(
+        f"{L}.qr",
+        s(TALL),
+        s(A),
+        s(WIDE, second=False),
+        s(t(2, 2, dtype="complex128", make="regular"), second=False),
+        errors=(e(t(3)), e(A, "full")),
+        process=products,
+        **LOOSE,
+    ),
     case(
         f"{L}.qr",
         s(TALL, "complete", grads=False),

@@ -163,6 +163,30 @@ def scaling(m):
 
 
 @PROGRAMS
+def a_gradient_that_overflowed_beside_others(m):
+    """In each place among gradients of two dtypes: the step is left out."""
+    seen = []
+    for where in range(4):
+        ps = [m.nn.Parameter(m.ones(2, dtype=dtype)) for dtype in (m.float32, m.float64, m.float32, m.float64)]
+        scaler = m.amp.GradScaler("cpu", init_scale=2.0)
+        opt = m.optim.SGD(ps, lr=1.0)
+        scaler.scale(sum(p.sum().float() for p in ps)).backward()
+        ps[where].grad[0] = float("inf")
+        scaler.step(opt)
+        scaler.update()
+        seen.append([[p.detach() for p in ps], scaler.get_scale()])
+    return seen
+
+
+@PROGRAMS
+def a_scaler_that_loads_after_its_first_use(m):
+    first, second = m.amp.GradScaler("cpu", init_scale=4.0), m.amp.GradScaler("cpu", init_scale=64.0)
+    seen = [first.scale(m.ones(1)), second.scale(m.ones(1))]
+    second.load_state_dict(first.state_dict())
+    return [*seen, second.scale(m.ones(1)), second.get_scale(), second.state_dict()]
+
+
+@PROGRAMS
 def functions_with_a_say(m):
     class Half(m.autograd.Function):
         @staticmethod

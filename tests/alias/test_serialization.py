@@ -443,3 +443,22 @@ def test_classes_are_named_as_torch_names_them():
         names = archive.read("archive/data.pkl")
     assert b"ctorch.optim.lr_scheduler\nStepLR\n" in names
     assert b"ctorch.nn.modules.activation\nMultiheadAttention\n" in names
+
+
+class Slots:
+    __slots__ = ("__dict__", "name")
+
+
+def test_objects_with_attributes_and_slots_are_loaded():
+    held = Slots()
+    held.name, held.t = "slot", tg.ones(2)
+    with tg.serialization.safe_globals([Slots]):
+        for options in ({"weights_only": True}, {"weights_only": False}):
+            got = tg.load(saved(held), **options)
+            assert (got.name, got.t.tolist()) == ("slot", [1.0, 1.0])
+
+
+def test_parameters_keep_whether_they_are_trained():
+    frozen, trained = tg.nn.Parameter(tg.ones(1), requires_grad=False), tg.nn.Parameter(tg.ones(1))
+    got = tg.load(saved([frozen, trained]))
+    assert [(type(p), p.requires_grad) for p in got] == [(tg.nn.Parameter, False), (tg.nn.Parameter, True)]

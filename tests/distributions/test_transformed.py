@@ -123,3 +123,12 @@ def all_and_any_over_all_examples(m: Any) -> Any:
             m.func.grad(lambda x, f=f: (x * f(x > 0)).sum())(batch),
         ]
     return out
+
+
+@program
+def transforms_one_after_the_other(m):
+    d = m.distributions
+    made = d.TransformedDistribution(d.Normal(0.0, 1.0), [d.ExpTransform(), d.AffineTransform(1.0, 2.0)])
+    x = m.tensor([1.5, 4.0], requires_grad=True)
+    out = made.log_prob(x)
+    return out, m.autograd.grad(out.sum(), x), made.cdf(x.detach()), made.icdf(m.tensor([0.2, 0.7]))

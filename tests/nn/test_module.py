@@ -50,6 +50,54 @@ def names(m):
 
 
 @program
+def a_layer_under_several_names(m):
+    layer = m.nn.Linear(2, 2, bias=False)
+    n = m.nn.Sequential(layer, m.nn.ReLU(), layer, m.nn.Sequential(layer))
+    return [
+        [k for k, _ in n.named_modules()],
+        [k for k, _ in n.named_modules(remove_duplicate=False)],
+        [k for k, _ in n.named_parameters()],
+        [k for k, _ in n.named_parameters(remove_duplicate=False)],
+        [k for k, _ in n.named_buffers(remove_duplicate=False)],
+        len(list(n.modules())),
+        list(n.state_dict()),
+    ]
+
+
+@program
+def loaded_parameters_of_as_many_elements(m):
+    layer = m.nn.Linear(2, 3, bias=False)
+    before = layer.weight.detach().clone()
+    state = {"weight": m.ones(3, 2).t()}
+    return [attempt(lambda: layer.load_state_dict(state)), m.equal(layer.weight, before)]
+
+
+@program
+def hooks_that_are_called_whatever_happens(m):
+    called = []
+
+    class Fails(m.nn.Module):
+        def forward(self, x):
+            raise ValueError("no")
+
+    layer = Fails()
+    layer.register_forward_hook(lambda *_: called.append("only of results"))
+    layer.register_forward_hook(lambda *_: called.append("first"), always_call=True)
+    layer.register_forward_hook(lambda *_: called.append("second"), always_call=True)
+    failed = attempt(lambda: layer(m.ones(1)))
+    works = m.nn.Identity()
+
+    def fails(*_):
+        called.append("fails")
+        raise ValueError("of the hook")
+
+    works.register_forward_hook(lambda *_: called.append("before"), always_call=True)
+    works.register_forward_hook(fails)
+    works.register_forward_hook(lambda *_: called.append("after"), always_call=True)
+    return [failed, attempt(lambda: works(m.ones(1))), called]
+
+
+@program
 def assignments(m):
     x = m.nn.Module()
     x.a = m.nn.Parameter(m.ones(1))

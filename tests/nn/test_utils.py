@@ -47,6 +47,13 @@ def clipped_gradients_that_share_memory(m):
 
 
 @program
+def versions_of_clipped_gradients(m):
+    ps = with_gradients(m)[:2]
+    m.nn.utils.clip_grad_norm_(ps, 1.0)
+    return [p.grad._version for p in ps]
+
+
+@program
 def clipping_nothing(m):
     return m.nn.utils.clip_grad_norm_((p for p in []), 1.0), m.nn.utils.clip_grad_norm([], 1.0)
 
@@ -88,6 +95,26 @@ def symmetric(m):
             return a.triu()
 
     return Symmetric()
+
+
+@program
+def tensors_behind_a_parametrization(m):
+    class Product(m.nn.Module):
+        def forward(self, a, b):
+            return a * b
+
+        def right_inverse(self, x):
+            return x.abs(), x.sign()
+
+    class Double(m.nn.Module):
+        def forward(self, a):
+            return a * 2
+
+    layers = [m.nn.Linear(2, 2), m.nn.Linear(2, 2)]
+    for layer, made in zip(layers, (Product(), Double())):
+        m.nn.utils.parametrize.register_parametrization(layer, "weight", made, unsafe=True)
+    held = [layer.parametrizations.weight for layer in layers]
+    return [[p.ntensors, p.is_tensor, [name for name, _ in p.named_parameters()]] for p in held]
 
 
 @program

@@ -21,6 +21,26 @@ def told(t):
 
 
 @program
+def moved_there_with_their_strides(m):
+    x = m.ones(2, 3, 4)
+    views = [x, x.permute(2, 0, 1), x[:, ::2], x[:, :1].expand(2, 5, 4), x.mT, x[..., 0]]
+    return [told(move(v)) for v in views for move in (lambda v: v.to("meta"), lambda v: v.to("meta", m.float64))]
+
+
+@program
+def made_inside_of_operators(m):
+    square, vector = m.ones(2, 2, device="meta"), m.ones(4, device="meta")
+    return [
+        *[told(m.linalg.matrix_power(square, n)) for n in (0, 1, 2)],
+        told(m.nn.functional.one_hot(vector.long(), 3)),
+        told(m.vander(vector)),
+        told(m.nn.functional.layer_norm(square, (2,))),
+        told(m.block_diag(square, vector)),
+        told(m.cumulative_trapezoid(square)),
+    ]
+
+
+@program
 def made_by_every_factory(m):
     make = [
         m.empty(2, 3, device="meta"),

@@ -148,6 +148,16 @@ def members_exchanged(m):
 
 
 @program
+def entries_of_weak_mappings_go_with_their_keys(m):
+    table = part(m, "utils.weak").WeakIdKeyDictionary()
+    key, other = m.ones(1), m.ones(1)
+    table[key], table[other] = 1, 2
+    seen = [len(table)]
+    del key
+    return [*seen, len(table), [*table.values()]]
+
+
+@program
 def weak_mappings(m):
     table = part(m, "utils.weak").WeakIdKeyDictionary()
     a, b = m.ones(2), m.ones(2)

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 from jax.sharding import Sharding
 
-from .._core.arrays import devices, dtypes, placement, uneven
+from .._core.arrays import devices, dtypes, placement, shapes, uneven
 from .._core.arrays.formats import contiguous_format, memory_format, preserve_format, strides_in
 from .._core.arrays.meta import Meta
 from .._core.arrays.placement import MANY
@@ -215,7 +215,7 @@ def transfer(t: Tensor, dev: devices.device) -> Tensor:
 
         if tangent_of(t) is not None:
             raise NotImplementedError("forward-mode differentiation through a copy to another device is not supported")
-    m = t._m.like(device=dev, strides=None if t._m.contiguous else t._m.strides)
+    m = t._m.like(device=dev, strides=shapes.preserve_strides(t._m.shape, t._m.strides))
     fakes = [d for d in (dev, t._m.device) if isinstance(d, devices.FakeDevice)]
     if len(fakes) == 1 and not (fakes[0].mixes and fakes[0] is dev):
         raise AssertionError(errors.MIXED_FAKE.format("_to_copy"))

@@ -381,7 +381,7 @@ def addcmul(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | Non
     return half_as_float(lambda x, a, b: x + _value(value, x) * a * b if value is not None else x + a * b)(x, a, b)
 
 
-def _check_addcdiv(tensor1: Array, tensor2: Array) -> None:
+def _check_addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = None) -> None:
     """torch refuses to divide two integer tensors, whatever the quotient is added to."""
     if category(tensor1) < FLOATING and category(tensor2) < FLOATING:
         raise RuntimeError(
@@ -409,12 +409,14 @@ def _divides_in_place(metas: dict[str, Any], outs: Sequence[Meta], wanted: set[s
     promoted=("input", "tensor1", "tensor2"),
     inplace=True,
     numbers=_SCALED_BY_VALUE,
+    check=_check_addcdiv,
     refused=_divides_in_place,
     keeps={"input": ("tensor2",)},
 )
 def addcdiv(input: Array, tensor1: Array, tensor2: Array, *, value: Scalar | None = None) -> Array:
     """``input + value * tensor1 / tensor2``."""
-    _check_addcdiv(tensor1, tensor2)
+    if category(tensor1) == BOOL:
+        _check_addcdiv(input, tensor1, tensor2)  # the trace comes before the check
     if tensor1.dtype == tensor2.dtype != input.dtype:
         return input + _finer_quotient(input, tensor1, tensor2, _value(value, tensor1))
     x, a, b = broadcast(input, *_converted(input, tensor1, tensor2))

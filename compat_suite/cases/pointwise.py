@@ -360,7 +360,32 @@ COMPLEX_PARTS = (
     ),
 )
 
+SEEN_AT_POINTS = """
+    acosh asinh atanh deg2rad erfc exp2 frac i0 sgn sinc special.entr special.erfcx special.i0e special.i1 special.i1e
+    special.log_ndtr special.ndtr special.ndtri nn.functional.celu nn.functional.softsign nn.functional.tanhshrink
+    nn.functional.hardshrink nn.functional.softshrink
+"""
+TWO_SEEN_AT_POINTS = "fmax fmin hypot copysign logaddexp2 special.xlog1py ldexp heaviside"
 RARER = (
+    *[
+        case(
+            f"torch.{name}",
+            s(t(2, 3, low=1.1, high=2.0) if name == "acosh" else t(2, 3, low=0.1, high=0.9), second=False),
+            s(t(3, 2, low=1.1, high=2.0, layout="transposed"), grads=False),
+            errors=() if name.startswith("nn.") else (e("x"),),
+            jvp=False,
+        )
+        for name in SEEN_AT_POINTS.split()
+    ],
+    *[
+        case(
+            f"torch.{name}",
+            s(t(2, 3), t(3, grad=name != "heaviside"), second=False, grads=name != "heaviside"),
+            errors=(e(t(2), t(3)),),
+            jvp=False,
+        )
+        for name in TWO_SEEN_AT_POINTS.split()
+    ],
     unary("rad2deg", dtypes=(*FLOATS, *INTS, *BOOL), special=(INF, NAN)),
     case(
         "torch.frexp",

@@ -1,7 +1,6 @@
 """Does the test-suite find mistakes? `make faults` plants several hundred, one at a time, and says which are found.
 
 python -m tests.faults            # survey, then try what was not tried yet
-python -m tests.faults long       # try what was not found once more, with the long tests
 python -m tests.faults survey     # which tests reach the faults' lines, anew; all faults have to be tried again
 python -m tests.faults check      # are the faults' lines still there?
 python -m tests.faults draw 300   # draw faults at random, anew
@@ -23,9 +22,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.faults", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "what", nargs="?", default="all", choices=["all", "long", "survey", "check", "draw", "keep", "report"]
-    )
+    parser.add_argument("what", nargs="?", default="all", choices=["all", "survey", "check", "draw", "keep", "report"])
     parser.add_argument("n", nargs="?", type=int, default=300, help="how many faults `draw` draws")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--tests", nargs="*", default=["tests", "compat_suite"])
@@ -46,15 +43,9 @@ def main() -> int:
         if new := [f for f in faults if f.name not in known]:
             survey.survey(new, given.jobs, given.tests)
         trial.trial(faults, given.jobs)
-    if given.what == "long":
-        tried = trial.results()
-        left = [f for f in faults if tried.get(f.name, {}).get("state") in ("not found", "not reached")]
-        survey.survey(left, given.jobs, given.tests, "yes")
-        trial.forget(left)
-        trial.trial(left, given.jobs)
     if given.what == "keep":
         listed.mark({name for name, row in trial.results().items() if row["state"] == "found"})
-    return report(faults) if given.what in ("all", "long", "report") else 0
+    return report(faults) if given.what in ("all", "report") else 0
 
 
 def report(faults: list[listed.Fault]) -> int:

@@ -65,8 +65,8 @@ def command(*arguments: str, remembers: bool = False) -> list[str]:
     return [sys.executable, "-m", "pytest", "-q", *remembering, "--oracle=recorded", *arguments]
 
 
-def survey(faults: list[Fault], jobs: int, tests: list[str], long: str = "no") -> None:
-    """Run the tests in a copy that says which faulty lines they reach: those that are not long, or the long ones."""
+def survey(faults: list[Fault], jobs: int, tests: list[str]) -> None:
+    """Run the tests in a copy that says which faulty lines they reach."""
     place = copy_of_tree(BUILD / "survey")
     by_file: dict[str, list[Fault]] = defaultdict(list)
     for fault in faults:
@@ -78,7 +78,7 @@ def survey(faults: list[Fault], jobs: int, tests: list[str], long: str = "no") -
     lines = first.read_text().splitlines(keepends=True)
     at = _first_statement(ast.parse("".join(lines)))
     first.write_text("".join([*lines[:at], _WATCH.format(folder=str(REACHING)), *lines[at:]]))
-    failed = _run(place, jobs, tests, long)
+    failed = _run(place, jobs, tests)
     found: dict[str, set[str]] = {fault.name: set() for fault in faults}
     for path in REACHING.iterdir():
         for line in path.read_text().splitlines():
@@ -88,12 +88,11 @@ def survey(faults: list[Fault], jobs: int, tests: list[str], long: str = "no") -
     REACHED.write_text(json.dumps(known, indent=1))
 
 
-def _run(place: Path, jobs: int, tests: list[str], long: str) -> set[str]:
+def _run(place: Path, jobs: int, tests: list[str]) -> set[str]:
     """Run the tests in the copy; those that fail there."""
     shutil.rmtree(REACHING, ignore_errors=True)
     REACHING.mkdir(parents=True)
-    options = ["-n", str(jobs), "--dist=worksteal", f"--long={long}", "-o", "cache_dir=.cache_of_tests"]
-    options += ["-m", "long"] if long == "yes" else []
+    options = ["-n", str(jobs), "--dist=worksteal", "--long=no", "-o", "cache_dir=.cache_of_tests"]
     done = subprocess.run([*command(*options, *tests, remembers=True)], cwd=place, env=environment(place), check=False)
     if done.returncode not in (0, 1):
         raise SystemExit("the survey did not come to its end; nothing of it is kept")

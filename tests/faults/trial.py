@@ -53,13 +53,6 @@ def trial(faults: list[Fault], jobs: int) -> None:
         list(pool.map(run, waiting))
 
 
-def forget(faults: list[Fault]) -> None:
-    """Let these be tried again."""
-    names = {fault.name for fault in faults}
-    kept = [json.dumps(row) + "\n" for name, row in results().items() if name not in names]
-    RESULTS.write_text("".join(kept))
-
-
 def results() -> dict[str, dict[str, Any]]:
     """What is known of faults, by their names."""
     lines = RESULTS.read_text().splitlines() if RESULTS.exists() else []

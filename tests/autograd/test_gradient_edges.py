@@ -294,6 +294,19 @@ def grad_dtype(m):
 
 
 @program
+def gradients_asked_for_in_another_dtype(m):
+    found = []
+    for made in (lambda x: (x * 2).sum(), lambda x: x.sum(), lambda x: x * 1):
+        x = m.ones((), requires_grad=True)
+        x.grad_dtype = m.float64
+        y = made(x)
+        found += [m.autograd.grad(y, x, retain_graph=True)[0], attempt(y.backward), x.grad]
+    leaf_itself = m.ones(2, requires_grad=True)
+    leaf_itself.grad_dtype = m.float64
+    return [*found, attempt(lambda: leaf_itself.backward(m.ones(2))), leaf_itself.grad]
+
+
+@program
 def grad_dtype_any(m):
     x = m.ones(2, requires_grad=True)
     x.grad_dtype = None

@@ -127,6 +127,8 @@ def test_sizes_outside_of_the_limits_and_other_arguments_are_refused():
     run = e.export(network(tg).eval(), (rows(tg, 4),), {"scale": 2.0}, dynamic_shapes=shapes).module()
     with pytest.raises(AssertionError, match="batch is 9, and the program was exported for 2 to 8"):
         run(rows(tg, 9), scale=2.0)
+    with pytest.raises(AssertionError, match="batch is 1, and the program was exported for 2 to 8"):
+        run(rows(tg, 1), scale=2.0)
     with pytest.raises(RuntimeError, match="does not fit"):
         run(tg.ones(4, 4), scale=2.0)
     with pytest.raises(TypeError, match=r"exported for 2.0 .* called with 3.0"):

@@ -140,6 +140,20 @@ test_same_as_torch = PROGRAMS.test()
 
 
 @PROGRAMS
+def views_in_another_dtype_behind_an_offset(m):
+    """They see what is written to the base afterwards, and the base what is written to them."""
+    base = m.arange(12.0)
+    parts = base[4:].view(2, 4)
+    views = [base[2:].view(m.float64), base[3:].view(m.int16), parts[1].view(m.complex64), parts.view(m.int32)[1, 2:]]
+    offsets = [v.storage_offset() for v in views]
+    base.mul_(2)
+    seen = [v.clone() for v in views]
+    views[0][1] = 0
+    views[3].zero_()
+    return offsets, seen, base, parts
+
+
+@PROGRAMS
 def base_of_a_view_of_a_view(m):
     x = leaf(m, 2, 4, requires_grad=False)
     v = x[1]

@@ -25,6 +25,21 @@ def test_what_backward_leaves_in_grad(name, same):
     same(run, f"backward_{name}")
 
 
+def test_the_order_in_which_leaves_are_complete(same):
+    def run(m):
+        found = []
+        xs = [m.ones(2, requires_grad=True) for _ in range(4)]
+        for i, x in enumerate(xs):
+            x.register_hook(lambda g, i=i: found.append(i))
+        a, b, c, d = xs
+        for y in (a * b, a * b + c * d, b * a + d, (a + b) * (c + d) * a):
+            y.sum().backward()
+            found.append("|")
+        return found
+
+    same(run, "order_of_leaves")
+
+
 @each_graph
 def test_what_grad_returns(name, same):
     def run(m):

@@ -31,6 +31,7 @@ _ROWS = "JAX makes an array of the number of rows"
 _LOOP = "a loop over rows has a number of rows as its value"
 _RULE = "its tangent is a rule that is Python code and may have sizes in it"
 _HALF = "JAX's own rule counts half of the frequencies in an array"
+_WINDOWS = "it takes windows apart whose size follows from that of the input"
 _PLACES = "NumPy computes the places in a storage from sizes and strides"
 BY_SHAPE: dict[str, tuple[Sequence[str], str]] = {
     "bucketize": ([FORWARD], _SEARCH),
@@ -40,6 +41,7 @@ BY_SHAPE: dict[str, tuple[Sequence[str], str]] = {
     "histogram_of_points": ([FORWARD], "it counts in an array whose size is computed in Python"),
     "embedding_bag": ([FORWARD, GRADIENTS], "bags that begin at offsets are counted in Python"),
     "linalg_cholesky_ex": (KINDS, _ROWS),
+    "linalg_lu": ([GRADIENTS], "its derivative depends on which side is longer"),
     "_linalg_det": ([RECORDED], _ROWS),
     "linalg_ldl_factor_ex": ([FORWARD], _LOOP),
     "linalg_ldl_solve": ([FORWARD], _LOOP),
@@ -53,7 +55,11 @@ BY_SHAPE: dict[str, tuple[Sequence[str], str]] = {
     "nansum": ([TANGENTS], _RULE),
     "scatter_src": ([TANGENTS], _RULE),
     "segment_reduce_rows": ([GRADIENTS], _RULE),
+    "put": ([TANGENTS], _RULE),
     "slice_scatter": (KINDS, _PLACES),
+    "diagonal_scatter": (KINDS, _PLACES),
+    "adaptive_max_pool2d": ([FORWARD, GRADIENTS], _WINDOWS),
+    "adaptive_max_pool3d": ([FORWARD, GRADIENTS], _WINDOWS),
     "pdist": (KINDS, "NumPy lists the pairs of rows"),
     "as_strided": ([RECORDED], _PLACES),
     "as_strided_copy": ([TANGENTS, RECORDED], _PLACES),

@@ -41,7 +41,7 @@ BY_SHAPE: dict[str, tuple[Sequence[str], str]] = {
     "histogram_of_points": ([FORWARD], "it counts in an array whose size is computed in Python"),
     "embedding_bag": ([FORWARD, GRADIENTS], "bags that begin at offsets are counted in Python"),
     "linalg_cholesky_ex": (KINDS, _ROWS),
-    "linalg_lu": ([GRADIENTS], "its derivative depends on which side is longer"),
+    "linalg_lu": ([GRADIENTS], "NumPy counts the columns that pad a wide matrix"),
     "_linalg_det": ([RECORDED], _ROWS),
     "linalg_ldl_factor_ex": ([FORWARD], _LOOP),
     "linalg_ldl_solve": ([FORWARD], _LOOP),

@@ -12,7 +12,8 @@ from jax import lax
 
 from .._core.arrays import shapes
 from .._core.arrays.division import divide
-from .._core.arrays.kernels import scalar_name
+from .._core.arrays.dtypes import BOOL, COMPLEX
+from .._core.arrays.kernels import refuse
 from .._core.errors.checks import fail_if, readable
 from .._core.host import forms_of_order
 from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
@@ -25,14 +26,10 @@ from .registry import Array, Compares, Dims, Grad, Scalar, op
 Shape = tuple[int, ...]
 
 
-def _refuse(x: Array, kernel: str) -> None:
-    raise NotImplementedError(f"\"{kernel}\" not implemented for '{scalar_name(x)}'")
-
-
 def _no_complex(x: Array, kernel: str) -> None:
     """Complex numbers are refused, but not where there is nothing to compute: torch runs no kernel then."""
-    if is_complex(x) and x.size:
-        _refuse(x, kernel)
+    if x.size:
+        refuse(x, kernel, COMPLEX)
 
 
 def _nonempty(x: Array, dims: Shape, name: str) -> None:
@@ -121,8 +118,7 @@ def aminmax(input: Array, *, dim: int | None = None, keepdim: bool = False) -> t
                 "aminmax(): cannot compute aminmax over an empty dimension as the operation has no identity."
             )
         _nonempty(input, dims, "aminmax")
-    if is_complex(input):
-        _refuse(input, "aminmax_cpu")
+    refuse(input, "aminmax_cpu", COMPLEX)
     return _shared(input, dims, keepdim, False), _shared(input, dims, keepdim, True)
 
 
@@ -268,8 +264,7 @@ def _find_median(x: Array, axis: int, ignore_nan: bool) -> Array:
 def _median_full(x: Array, ignore_nan: bool) -> Array:
     if not x.size and is_bool(x):
         return jnp.ones((), x.dtype)
-    if is_bool(x):
-        _refuse(x, "median_cpu")
+    refuse(x, "median_cpu", BOOL)
     _no_complex(x, "median_cpu")
     if not x.size:
         if is_float(x) or is_complex(x):
@@ -298,8 +293,7 @@ def _median_dim(x: Array, dim: int, keepdim: bool, ignore_nan: bool) -> Any:
     name = "median()"
     axis = shapes.wrap_dim(dim, x.ndim)
     _nonempty(x, (axis,), name)
-    if is_complex(x) or is_bool(x):
-        _refuse(x, "median_out")
+    refuse(x, "median_out", BOOL, COMPLEX)
     return _pick(x, dim, keepdim, name, lambda x: _find_median(x, axis, ignore_nan))
 
 
@@ -341,8 +335,7 @@ def kthvalue(input: Array, k: int, dim: int = -1, keepdim: bool = False) -> tupl
     _nonempty(input, (axis,), "kthvalue()")
     if not 1 <= k <= (input.shape[axis] if input.ndim else 1):
         raise RuntimeError(f"kthvalue(): selected number k out of range for dimension {axis}")
-    if is_complex(input) or is_bool(input):
-        raise NotImplementedError(f"\"kthvalue_cpu\" not implemented for '{scalar_name(input)}'")
+    refuse(input, "kthvalue_cpu", BOOL, COMPLEX)
 
     def find(x: Array) -> Array:
         return lax.slice_in_dim(permutation(x, axis), k - 1, k, axis=axis)

@@ -13,7 +13,8 @@ from jax import lax
 
 from .._core.arrays import dtypes, shapes
 from .._core.arrays.division import averaged, divide
-from .._core.arrays.kernels import is_half, scalar_name
+from .._core.arrays.dtypes import COMPLEX
+from .._core.arrays.kernels import is_half, refuse, scalar_name
 from .._core.arrays.matrices import require_inexact
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
@@ -581,8 +582,7 @@ def hash_tensor(input: Array, dim: Dims = (), *, keepdim: bool = False, mode: in
     """The exclusive or of the elements' bits, as doubles or as 64-bit integers."""
     if mode:
         raise RuntimeError(f"Unknown hash_tensor mode: {mode}")
-    if is_complex(input):
-        raise NotImplementedError(f"\"xor_sum_cpu\" not implemented for '{scalar_name(input)}'")
+    refuse(input, "xor_sum_cpu", COMPLEX)
     dims = shapes.wrap_dims(dim or None, input.ndim)
     for d in dims:
         if input.ndim and not input.shape[d]:

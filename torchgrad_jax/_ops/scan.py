@@ -12,7 +12,8 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays import dtypes, shapes
-from .._core.arrays.kernels import cpp_name, scalar_name
+from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
+from .._core.arrays.kernels import cpp_name, refuse
 from .._core.arrays.meta import Meta
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
@@ -153,10 +154,7 @@ def _extremum_scan(x: Array, dim: int, largest: bool) -> Any:
     if is_complex(x) and not x.size:
         shapes.wrap_dim(dim, x.ndim)
         return x, jnp.zeros(x.shape, jnp.int64)
-    if is_complex(x):
-        kind = scalar_name(x)
-        name = "cummax_cpu" if largest else "cummin_cpu"
-        raise NotImplementedError(f"\"{name}\" not implemented for '{kind}'")
+    refuse(x, "cummax_cpu" if largest else "cummin_cpu", COMPLEX)
     return _on_axis(x, dim, _running_extremum(largest))
 
 
@@ -230,9 +228,7 @@ def _logcumsumexp_forward(input: Array, dim: int) -> Array:
 @op(forward=_logcumsumexp_forward, keeps=("input", "result"))
 def logcumsumexp(input: Array, dim: int) -> Array:
     """Logarithm of the running sum of exponentials along `dim`."""
-    if not (is_float(input) or is_complex(input)):
-        kind = scalar_name(input)
-        raise NotImplementedError(f"\"logcumsumexp_out_cpu\" not implemented for '{kind}'")
+    refuse(input, "logcumsumexp_out_cpu", BOOL, INTEGRAL)
     if not input.ndim:  # its gradient is passed on as it is
         shapes.wrap_dim(dim, 0)
         return _ruled(input, jnp.copy, lambda x, y, t: t)

@@ -11,12 +11,13 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays import shapes
-from .._core.arrays.kernels import scalar_name
+from .._core.arrays.dtypes import BOOL, COMPLEX
+from .._core.arrays.kernels import refuse, scalar_name
 from .._core.arrays.parts import diagonal_dims, selected
 from .._core.errors.checks import fail_if, first_outside, outside, readable
 from .._core.host import forms
 from .._core.jax.sizes import value_of
-from .helpers import broadcast, convert, is_bool, is_complex
+from .helpers import broadcast, convert, is_bool
 from .inner import inner_op
 from .places import WRITERS, Cells, add_at, cells, check_dim, combine, is_index, wrapped, write_at
 from .registry import (
@@ -170,6 +171,10 @@ def scatter_add(input: Array, dim: int, index: Array, src: Array) -> Array:
     )(input, cut, index)
 
 
+_NO_KERNEL = {"amax": COMPLEX, "amin": COMPLEX, "mean": BOOL}
+"""The dtypes for which torch has no kernel that scatters by a reduction."""
+
+
 @op(
     inplace=InPlace(apart=Apart.WHOLLY),
     compares=Compares.IN_GRADIENTS,
@@ -183,10 +188,8 @@ def scatter_reduce(
     reduce = {"max": "amax", "min": "amin"}.get(reduce, reduce)
     if reduce not in WRITERS:
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
-    if reduce in ("amax", "amin") if is_complex(input) else reduce == "mean" and is_bool(input):
-        raise NotImplementedError(
-            f"\"scatter_gather_tensor_cpu_reduce_{reduce}\" not implemented for '{scalar_name(input)}'"
-        )
+    if reduce in _NO_KERNEL:
+        refuse(input, f"scatter_gather_tensor_cpu_reduce_{reduce}", _NO_KERNEL[reduce])
     places, cut = _scatter_places(input, dim, index, src)
     return input if places is None else combine(input, cut, places, reduce, include_self)
 

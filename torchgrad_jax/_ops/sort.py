@@ -11,7 +11,7 @@ from jax import lax
 
 from .._core.arrays import layouts, shapes
 from .._core.arrays.division import divide
-from .._core.arrays.dtypes import BOOL, COMPLEX
+from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.arrays.kernels import cpp_name, refuse, scalar_name
 from .._core.errors.checks import fail_if, numpy_of, outside, readable
 from .._core.host import forms, forms_of_order
@@ -281,8 +281,7 @@ def _check_histc(input: Any, bins: int = 100, min: Any = 0, max: Any = 0) -> Non
 @op(grad=Grad.NO, check=_check_histc, host=forms.histogram)
 def histc(input: Array, bins: int = 100, min: Scalar = 0, max: Scalar = 0) -> Array:
     """Counts of the elements in equal bins between `min` and `max`."""
-    if not is_float(input):
-        raise NotImplementedError(f"\"histogram_cpu\" not implemented for '{scalar_name(input)}'")
+    refuse(input, "histogram_cpu", BOOL, INTEGRAL, COMPLEX)
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
     dtype = _at_least_float32(input)
@@ -398,8 +397,7 @@ def histogram_bin_ct(
     """Histogram over `bins` equal bins."""
     if bins <= 0:
         raise RuntimeError(f"torch.histogram(): bins must be > 0, but got {bins} for dimension 0")
-    if not is_float(input):
-        raise NotImplementedError(f"\"histogramdd\" not implemented for '{scalar_name(input)}'")
+    refuse(input, "histogramdd", BOOL, INTEGRAL, COMPLEX)
     edges = _edges_of_equal_bins(input, low, high, bins)
     return _histogram(input, edges, weight, density, even=True)
 

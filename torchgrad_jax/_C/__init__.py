@@ -61,6 +61,7 @@ from . import (
     _functorch as _functorch,
     _linalg as _linalg,
     _nn as _nn,
+    _profiler as _profiler,
     _special as _special,
 )
 

@@ -85,6 +85,10 @@ class FunctionCtx:
         self.materialize_grads = value
 
 
+_ContextMethodMixin = FunctionCtx
+"""The older name of the class, by which torch's documentation has its methods."""
+
+
 class _HookMixin:
     @staticmethod
     def _register_hook(backward_hooks: Any, hook: Any) -> tuple[Any, Any]:

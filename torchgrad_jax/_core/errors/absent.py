@@ -65,7 +65,6 @@ _DISPATCHER = "it needs torch's dispatcher, which is not there"
 _DEVICES = "tests are not repeated for kinds of devices; use parametrize of torch.testing._internal.common_utils"
 _INDUCTOR = "XLA compiles functions, and TorchInductor is not there; torch.compile says what it takes"
 _SIZES = "sizes are ints when programs run; torch.export.Dim names those of an exported program"
-_PROFILER = "the profiler here has its own records (docs/profiler.md), and no options of Kineto"
 _GUARDS = "torch.compile here observes what a function reads (docs/compile.md), and has no guards of TorchDynamo"
 _NUMA = "processes are not bound to cores; numactl in front of the command does that"
 _TRITON = "XLA makes the kernels, and those of Triton do not run on JAX arrays"
@@ -118,7 +117,6 @@ MODULES: dict[str, Absent] = {
         "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged to_padded_tensor",
         UnsupportedLayoutError,
     ),
-    "_C._profiler": Absent(_PROFILER, "_ExperimentalConfig"),
     "_C._distributed_rpc": Absent(_REMOTE, "PyRRef", answers={"_is_current_rpc_agent_set": False}),
     "_guards": Absent(
         _GUARDS,

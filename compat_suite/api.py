@@ -41,7 +41,7 @@ MODULES = (
     "utils.checkpoint",
     "utils.hooks",
 )
-BUILT_IN = frozenset().union(*(dir(t) for t in (object, tuple, list, dict, type)))
+BUILT_IN = frozenset().union(*(dir(t) for t in (object, tuple, list, dict, type, Exception)))
 
 Signature = list[list[str]] | None
 """Name, kind and default of each parameter; None where Python cannot tell, as for C functions."""

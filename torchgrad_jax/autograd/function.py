@@ -477,8 +477,8 @@ def _iter_tensors(obj: Any) -> Iterator[Tensor]:
 
 def _unflatten(values: Sequence[Any], proto: Any) -> Any:
     """`values` in the nesting of `proto`."""
-    it = iter(values)
-    return _nested_map(lambda x: isinstance(x, Tensor), lambda _: next(it))(proto)
+    rest = list(values)
+    return _nested_map(lambda x: isinstance(x, Tensor), lambda _: rest.pop(0))(proto)
 
 
 class NestedIOFunction(Function):

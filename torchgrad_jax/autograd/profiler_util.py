@@ -255,7 +255,10 @@ class FunctionEventAvg(FormattedTimesMixin):
 
     key: str | None = None
     node_id = count = flops = 0
-    cpu_time_total = device_time_total = self_cpu_time_total = self_device_time_total = 0.0
+    cpu_time_total: float = 0
+    device_time_total: float = 0
+    self_cpu_time_total: float = 0
+    self_device_time_total: float = 0
     cpu_memory_usage = device_memory_usage = self_cpu_memory_usage = self_device_memory_usage = 0
     is_async = is_remote = is_legacy = is_user_annotation = False
     input_shapes: Any = None

@@ -131,7 +131,7 @@ def verdicts(name, func, **tried):
             text_of_error(lambda f=f, o=o: check(f, (double(m),), raise_exception=False, **o))
             for f in (lambda x: x.exp(), func(m))
             for values in (next(iter(tried.values())),)
-            for o in ({key: value for key in tried} for value in values)
+            for o in (dict.fromkeys(tried, value) for value in values)
         ]
 
     return run
@@ -208,7 +208,11 @@ CHECKS |= {
         plain(m), (double(m),), check_forward_ad=True, check_batched_forward_grad=True
     ),
     "gradcheck(check_backward_ad)": lambda m: [
-        m.autograd.gradcheck(wrong(m), (double(m),), check_backward_ad=b, raise_exception=False) for b in (True, False)
+        m.autograd.gradcheck(
+            plain(m), (double(m),), check_backward_ad=b, check_forward_ad=not b, check_undefined_grad=b,
+            check_batched_grad=b,
+        )
+        for b in (True, False)
     ],
     "gradcheck(fast_mode)": verdicts("gradcheck", wrong, fast_mode=(True, False)),
     "gradgradcheck(func, inputs, grad_outputs)": lambda m: m.autograd.gradgradcheck(
@@ -229,9 +233,11 @@ CHECKS |= {
     "gradgradcheck(check_grad_dtypes)": verdicts("gradgradcheck", plain, check_grad_dtypes=(True, False)),
     "gradgradcheck(check_batched_grad)": verdicts("gradgradcheck", plain, check_batched_grad=(True, False)),
     "gradgradcheck(check_fwd_over_rev, check_rev_over_rev)": lambda m: [
-        m.autograd.gradgradcheck(plain(m), (double(m),), check_fwd_over_rev=f, check_rev_over_rev=r)
+        m.autograd.gradgradcheck(
+            plain(m), (double(m),), check_fwd_over_rev=f, check_rev_over_rev=r, check_undefined_grad=r
+        )
         for f, r in ((True, True), (True, False), (False, True))
     ],
     "gradgradcheck(fast_mode)": verdicts("gradgradcheck", second_wrong, fast_mode=(True, False)),
     "gradgradcheck(masked)": verdicts("gradgradcheck", plain, masked=(True, False)),
-}
+}  # fmt: skip

@@ -220,26 +220,28 @@ def node_of_a_function(m):
     def forward(ctx, x, y):
         ctx.save_for_backward(x)
         given = ctx.needs_input_grad, ctx.to_save, ctx.saved_for_forward, ctx.dirty_tensors
-        ctx.seen = given, ctx.non_differentiable, ctx.materialize_grads
+        ctx.seen = given, ctx.non_differentiable, text_of_error(lambda: ctx.materialize_grads)
         return x * y
 
     F = function(m, forward=forward, backward=lambda ctx, g: (g * 2, None), jvp=lambda ctx, t, u: t * 5)
     x = leaf(m, 1, 2)
-    node = F.apply(x, 3.0).grad_fn
-    isinstance(node, m.autograd.function.BackwardCFunction)
+    y = F.apply(x, 3.0)
+    node = y.grad_fn
     node.register_prehook(lambda grads: (grads[0] * 10,))
     node.register_hook(lambda inputs, outputs: (inputs[0] + 1, None))
     seen = node.name(), node.requires_grad, node.next_functions[0][1], node.metadata, node.saved_tensors, node.seen
     runs = node.apply(m.ones(2)), node.apply_boxed([m.ones(2)]), node.apply_jvp(m.ones(2), None)
-    node(m.ones(2))
+    y.sum().backward(retain_graph=True)
+    kept = node.saved_variables
     node.maybe_clear_saved_tensors()
-    return seen, runs, node.saved_variables[0] if node.saved_variables else None
+    return seen, runs, kept, x.grad, isinstance(node, m.autograd.function.BackwardCFunction)
 
 
 @FUNCTIONS("FunctionMeta(name, bases, attrs)")
 def meta(m):
     M = m.autograd.function.FunctionMeta
-    F = M(name="Made", bases=(m.autograd.Function,), attrs={"forward": staticmethod(lambda ctx, x: x * 2)})
+    name, bases, attrs = "Made", (m.autograd.Function,), {"forward": staticmethod(lambda ctx, x: x * 2)}
+    F = M(name, bases, attrs)
     return type(F) is M, F._backward_cls.__name__, F.apply(leaf(m, 1)).grad_fn.name()
 
 
@@ -273,7 +275,7 @@ def nested(m):
     return kept, [
         text_of_error(lambda: N.forward_extended(ctx, input=1)),
         text_of_error(lambda: N.backward_extended(ctx, grad_output=1)),
-        text_of_error(lambda: N.saved_tensors.fget(ctx)),
+        text_of_error(lambda: N.saved_tensors.fget(ctx))[0],
         N.forward.__qualname__,
         N.backward.__qualname__,
     ]

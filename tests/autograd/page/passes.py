@@ -138,7 +138,7 @@ def first_texts(m, begin):
 
 AUTOGRAD["detect_anomaly: example"] = lambda m: first_texts(m, lambda: m.autograd.detect_anomaly())
 AUTOGRAD["set_detect_anomaly(mode)"] = lambda m: [
-    first_texts(m, lambda: m.autograd.set_detect_anomaly(mode=mode)) for mode in (True, False)
+    first_texts(m, lambda mode=mode: m.autograd.set_detect_anomaly(mode=mode)) for mode in (True, False)
 ]
 
 

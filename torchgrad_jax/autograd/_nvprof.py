@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -42,8 +41,10 @@ class EnforceUnique:
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[sqlite3.Connection]:
+def _opened(path: str) -> Iterator[Any]:
     """The database, for reading alone. Errors of SQLite name the file."""
+    import sqlite3  # few programs read such files, and some Pythons are built without it
+
     try:
         with contextlib.closing(sqlite3.connect(f"{Path(path).absolute().as_uri()}?mode=ro", uri=True)) as database:
             yield database

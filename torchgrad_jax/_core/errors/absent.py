@@ -80,15 +80,6 @@ MODULES: dict[str, Absent] = {
     "autograd._functions": Absent(
         "write an autograd.Function of your own, or use Tensor.type and Tensor.view", "Resize Type"
     ),
-    **dict.fromkeys(
-        (
-            "_functorch.apis",
-            "_functorch.batch_norm_replacement",
-            "_functorch.eager_transforms",
-            "_functorch.functional_call",
-        ),
-        Absent("the transforms, and modules as functions, are in torch.func"),
-    ),
     "_jit_internal": Absent(
         "TorchScript is out of scope; torch.jit has the marks that leave a function as it is",
         works={"_copy_to_script_wrapper": _same},

@@ -211,7 +211,7 @@ def _state(path: str, fact: Any, mine: Any, tests: int, ledger: Ledger) -> Name:
 def uses() -> Counter[str]:
     """For each name, how many tests, programs and tables of the tests use it."""
     found: Counter[str] = Counter()
-    for file in sorted(TESTS.rglob("test_*.py")):
+    for file in sorted(TESTS.rglob("*.py")):
         for part in ast.parse(file.read_text(encoding="utf-8")).body:
             if not isinstance(part, ast.Import | ast.ImportFrom):
                 found.update(_identifiers(part))

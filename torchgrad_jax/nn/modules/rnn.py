@@ -197,7 +197,7 @@ class RNNBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def __setstate__(self, d: dict[str, Any]) -> None:
-        d = {k: v for k, v in d.items() if k not in ("_flat_weights", "_flat_weight_refs")}
+        d = {k: v for k, v in d.items() if k not in ("_flat_weights", "_flat_weight_refs", "_given_weights")}
         super().__setstate__(d)
         self.__dict__.setdefault("proj_size", 0)
 

@@ -500,7 +500,7 @@ def no_such_name(name: str) -> str:
 
 
 def imported(name: str) -> Any:
-    """A module of the package, unseen by a trace of `compile`: one that ends in the midst leaves half of it."""
+    """Import a module of the package, unseen by a trace of `compile`: one that ends in the midst leaves half of it."""
     hook = sys.getprofile()
     sys.setprofile(None)
     try:

@@ -34,12 +34,14 @@ MODULES = (
     "autograd.grad_mode",
     "autograd.gradcheck",
     "autograd.graph",
+    "autograd.profiler",
+    "autograd.profiler_util",
     "autograd.variable",
     "overrides",
     "utils.checkpoint",
     "utils.hooks",
 )
-BUILT_IN = frozenset().union(*(dir(t) for t in (object, tuple, list, dict, type)))
+BUILT_IN = frozenset().union(*(dir(t) for t in (object, tuple, list, dict, type, Exception)))
 
 Signature = list[list[str]] | None
 """Name, kind and default of each parameter; None where Python cannot tell, as for C functions."""
@@ -79,6 +81,11 @@ def _public(module: Any) -> list[str]:
 
 
 def _fact(value: Any) -> dict[str, Any]:
+    shown = {"example": True} if ">>>" in (getattr(value, "__doc__", None) or "") else {}
+    return _kind(value) | shown
+
+
+def _kind(value: Any) -> dict[str, Any]:
     if inspect.ismodule(value):
         return {"kind": "module"}
     if inspect.isclass(value):
@@ -100,7 +107,8 @@ def _members(cls: type) -> Iterator[tuple[str, dict[str, Any]]]:
             continue
         inner = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         is_method = callable(inner) and not inspect.isclass(inner)
-        yield (name, {"kind": "method", "signature": _signature(inner)} if is_method else {"kind": "attribute"})
+        shown = {"example": True} if is_method and ">>>" in (inner.__doc__ or "") else {}
+        yield (name, {"kind": "method", "signature": _signature(inner)} | shown if is_method else {"kind": "attribute"})
 
 
 def _signature(value: Any) -> Signature:
@@ -203,7 +211,7 @@ def _state(path: str, fact: Any, mine: Any, tests: int, ledger: Ledger) -> Name:
 def uses() -> Counter[str]:
     """For each name, how many tests, programs and tables of the tests use it."""
     found: Counter[str] = Counter()
-    for file in sorted(TESTS.rglob("test_*.py")):
+    for file in sorted(TESTS.rglob("*.py")):
         for part in ast.parse(file.read_text(encoding="utf-8")).body:
             if not isinstance(part, ast.Import | ast.ImportFrom):
                 found.update(_identifiers(part))
@@ -229,9 +237,9 @@ def _identifiers(part: ast.stmt) -> set[str]:
 
 ABOUT = """## Names of torch.autograd
 
-Every public name of `torch.autograd`, its submodules (other than the [profiler](profiler.md)), `torch.overrides`,
-`torch.utils.checkpoint` and `torch.utils.hooks`, compared by kind, signature (names, kinds and defaults of
-parameters) and, for classes, public members. *Tested* says whether a test uses the name; most tests compare with torch
+Every public name of `torch.autograd`, its submodules, `torch.overrides`, `torch.utils.checkpoint` and
+`torch.utils.hooks`, compared by kind, signature (names, kinds and defaults of parameters) and, for classes, public
+members. *Tested* says whether a test uses the name; most tests compare with torch
 what it does, returns, raises and warns of. What differs in behaviour is entered in the ledger.
 
 Same: {share}, of these {unused} that no test uses; differing: {differs}; missing: {missing}.

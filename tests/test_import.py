@@ -4,10 +4,12 @@ import functools
 import inspect
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import torchgrad_jax as tg
+from torchgrad_jax._core.errors import absent
 from torchgrad_jax._engine.entry import bind
 
 
@@ -128,3 +130,35 @@ def test_return_types_are_named():
     found = tg.return_types.max
     assert tg.max(tg.ones(2, 2), 0).__class__ is found
     assert found.__module__ == "torch.return_types"
+
+
+def test_modules_of_torch_are_attributes():
+    """`torch.nn.utils.rnn` and `torch._C._distributed_rpc.PyRRef` work after `import torch` alone."""
+    code = f"""
+import torchgrad_jax
+for path in {[*absent.MODULES, *_modules_here()]!r}:
+    found = torchgrad_jax
+    for name in path.split("."):
+        found = getattr(found, name, None)
+    if found is None:
+        print(path)
+print(isinstance(3, torchgrad_jax._C._distributed_rpc.PyRRef))
+"""
+    assert fresh(code) == "False"
+
+
+OURS = (
+    "_alias", "_bridge", "_codegen", "_core", "_engine", "_functions", "_library", "_names", "_ops", "_streams",
+    "__main__", "pytest_",
+)  # fmt: skip
+"""What torch has no module for."""
+
+
+def _modules_here():
+    """The modules of the package that torch has too, by their names in torch."""
+    root = Path(tg.__file__).parent
+    for file in sorted(root.rglob("*.py")):
+        path = ".".join(file.relative_to(root).with_suffix("").parts).removesuffix("__init__").removesuffix(".")
+        private = any(p[0] == "_" and p[1] != "_" for p in path.split(".")[1:]) if path else True
+        if not private and not path.startswith(OURS):
+            yield path

@@ -8,7 +8,6 @@ import importlib as _importlib
 import importlib.util as _importlib_util
 import math as _math
 import os as _os
-import sys as _sys
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import jax as _jax
@@ -30,7 +29,11 @@ from ._core.arrays.dtypes import dtype as dtype, finfo as finfo, iinfo as iinfo
 from ._core.arrays.formats import memory_format as memory_format
 from ._core.arrays.shapes import Size as Size
 from ._core.errors import absent as _absent
-from ._core.errors.messages import UnsupportedLayoutError as UnsupportedLayoutError, no_such_name as _no_such_name
+from ._core.errors.messages import (
+    UnsupportedLayoutError as UnsupportedLayoutError,
+    imported as _imported,
+    no_such_name as _no_such_name,
+)
 from ._core.host import compiled_curves as _compiled_curves
 from ._core.jax import compiling as _compiling, kernel_files as _kernel_files
 from ._core.jax.caches import (
@@ -86,9 +89,9 @@ _SUBMODULES = (
     "_inductor", "_jit_internal", "_prims_common", "_settings", "_subclasses", "_tensor", "_tensor_str", "_utils",
     "_vmap_internals", "accelerator", "amp", "ao", "backends", "classes", "compiler", "cpu", "cuda", "distributed",
     "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "interop", "jit", "library",
-    "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides", "profiler",
-    "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse", "special",
-    "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
+    "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "numa", "onnx", "ops", "optim", "overrides",
+    "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse",
+    "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 )  # fmt: skip
 
 # Names whose modules are imported when they are first asked for.
@@ -187,16 +190,6 @@ def to_jax(f: object, *, buffers: bool = False) -> object:
     return to_jax(f, buffers=buffers)  # type: ignore[arg-type]
 
 
-def _import(name: str) -> object:
-    """A module of the package, unseen by a trace of `compile`: one that ends in the midst leaves half of it."""
-    hook = _sys.getprofile()
-    _sys.setprofile(None)
-    try:
-        return _importlib.import_module(f"{__package__}.{name}")
-    finally:
-        _sys.setprofile(hook)
-
-
 def __getattr__(name: str) -> object:
     if name.startswith("_foreach_"):
         foreach = _importlib.import_module(f"{__package__}._functions.foreach").FUNCTIONS
@@ -204,11 +197,11 @@ def __getattr__(name: str) -> object:
             return foreach[name]
     home = _LAZY.get(name) or _UNLISTED.get(name)
     if home is not None:
-        found = getattr(_import(home), name)
+        found = getattr(_imported(f"{__package__}.{home}"), name)
         globals()[name] = found
         return found
     if name in _SUBMODULES and _importlib_util.find_spec(f"{__package__}.{name}"):
-        return _import(name)
+        return _imported(f"{__package__}.{name}")
     raise AttributeError(_no_such_name(f"torch.{name}"))
 
 

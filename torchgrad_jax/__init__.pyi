@@ -244,6 +244,7 @@ _prims_common: Any
 ao: Any
 mps: Any
 nested: Any
+numa: Any
 onnx: Any
 quantization: Any
 signal: Any
@@ -1632,7 +1633,7 @@ def seed() -> _int:
     """Restart the default generators at an unpredictable seed and return it."""
 
 def segment_reduce(data: Tensor, reduce: str, *, lengths: Tensor | None = None, indices: Tensor | None = None, offsets: Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: Any = None) -> Tensor:
-    """Runs of slices along `axis` reduced to one slice each: sum, mean, prod, max or min."""
+    """Runs of slices along `axis` reduced to one slice each: sum, mean, prod, max (amax) or min (amin)."""
 
 def select(input: Tensor, dim: _int, index: _int) -> Tensor: ...
 

@@ -125,6 +125,8 @@ SELECTIONS = (
         s(t(4), "max", lengths=i(2, low=2, high=3)),
         s(t(4), "min", lengths=i(2, low=2, high=3)),
         s(t(4), "prod", lengths=i(2, low=2, high=3)),
+        s(t(5), "amax", lengths=whole(2, 0, 3)),
+        s(t(4), "amin", lengths=i(2, low=2, high=3), initial=0.5),
         s(t(5), "mean", lengths=whole(2, 0, 3)),
         s(t(5), "max", lengths=whole(2, 0, 3), initial=2),
         s(t(5), "sum", offsets=whole(0, 2, 4)),

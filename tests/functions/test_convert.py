@@ -14,6 +14,7 @@ import pytest
 import torchgrad_jax as tg
 from tests.differential import live_torch
 from tests.expressions import table
+from tests.programs import complaint
 from torchgrad_jax._core.arrays import dtypes
 
 test_as_torch_does = pytest.mark.long(
@@ -216,9 +217,68 @@ def test_a_storage_is_not_cut_to_a_part_of_its_tensor():
         x.untyped_storage().resize_(8)
 
 
-def test_a_slice_of_a_storage_would_share_memory():
+def _slices(m, storage, put):
+    """Slices of a storage, and what is seen through them after writes on both sides."""
+    shown = []
+    for index in (slice(None), slice(2, 5), slice(-3, None), slice(4, 2), slice(1, 100), slice(None, -2)):
+        part = storage[index]
+        shown.append((type(part).__name__, len(part), part.tolist(), part.nbytes()))
+    part = storage[2:6]
+    part[0] = put[0]
+    storage[3] = put[1]
+    part[2:4] = put[2]
+    inner = part[1:3]
+    inner[0] = put[3]
+    shown += [part.tolist(), storage.tolist(), inner.tolist(), part.data_ptr() - storage.data_ptr()]
+    tensor = m.tensor([], dtype=m.uint8).set_(part)
+    tensor.zero_()
+    return shown, storage.tolist(), tensor, part.clone().tolist()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float32", "int16", "bool", "complex64", "bfloat16"])
+def test_slices_of_storages_share_their_memory(dtype, same):
+    def slices(m):
+        x = m.tensor([[1, 0], [1, 1], [0, 1], [1, 0]]).to(getattr(m, dtype))
+        return _slices(m, x.untyped_storage(), (0, 1, 0, 1) if dtype == "bool" else (77, 88, 99, 55))
+
+    same(slices, f"slices of storages of {dtype}")
+
+
+def test_tensors_and_slices_of_storages_see_each_other(same):
+    def program(m):
+        x = m.arange(6.0).reshape(2, 3)
+        part = x.untyped_storage()[4:12]
+        y = m.tensor([]).set_(part)
+        x.mul_(2)
+        first = y.clone()
+        y.add_(10)
+        part[0:8] = 0
+        kept = x.clone(), y
+        del part, y
+        x.t().add_(1)
+        return first, kept, x, x.untyped_storage()[0:4].tolist()
+
+    same(program, "tensors and slices of storages")
+
+
+def test_what_storages_refuse(same):
+    def program(m):
+        s = m.arange(6, dtype=m.uint8).untyped_storage()
+
+        def put(index, value):
+            s[index] = value
+
+        return [
+            complaint(lambda: s[::2]), complaint(lambda: put(slice(0, 6, 2), 1)), complaint(lambda: put(0, 2.5))[0],
+            complaint(lambda: put(slice(0, 2), "a"))[0], complaint(lambda: s[9])[0], put(slice(0, 2), 300), s.tolist(),
+        ]  # fmt: skip
+
+    same(program, "what storages refuse")
+
+
+def test_a_slice_of_a_storage_without_memory_of_its_own_is_refused():
     with pytest.raises(NotImplementedError, match="slice a tensor"):
-        tg.UntypedStorage(4)[1:2]
+        tg.empty(4, device="meta").untyped_storage()[1:2]
 
 
 def test_a_tensor_of_a_storage_without_memory_cannot_be_read_until_there_is_some():

@@ -291,3 +291,65 @@ def sequences_that_are_written_into_the_first_ones_kind(m):
     pad([m.arange(6.0).view(3, 2), w]).pow(2).sum().backward()
     wrong = [[m.ones(3, 2), m.ones(2, 3)], [m.ones(3, 1), m.ones(2, 3)], [m.ones(2), 3]]
     return ([pad(h, **o) for h in held for o in options], w.grad, [attempt(lambda w=w: pad(w)) for w in wrong])
+
+
+# --- weights in order -----------------------------------------------------------------------------
+
+
+def _with(m, change):
+    """The results of a layer before and after a change of its list of weights, and what the list holds."""
+    m.manual_seed(1)
+    layer, x = m.nn.LSTM(2, 3), m.ones(4, 1, 2)
+    before = layer(x)[0]
+    change(m, layer)
+    after = layer(x)[0]
+    return before, after, list(layer._flat_weights), len(list(layer.parameters()))
+
+
+def _set_all(m, layer):
+    layer._flat_weights = [w.detach() * 0.5 for w in layer._flat_weights]
+
+
+def _set_one(m, layer):
+    layer._flat_weights[1] = m.zeros(12, 3)
+
+
+def _set_one_of_those_set(m, layer):
+    _set_all(m, layer)
+    layer._flat_weights[0] = m.zeros(12, 2)
+
+
+def _then_a_parameter(m, layer):
+    _set_all(m, layer)
+    layer.weight_hh_l0 = m.nn.Parameter(m.ones(12, 3))
+
+
+def _then_a_cast(m, layer):
+    _set_all(m, layer)
+    layer.double().float()
+
+
+def _then_a_state(m, layer):
+    _set_all(m, layer)
+    layer.load_state_dict({k: v * 2 for k, v in layer.state_dict().items()})
+
+
+def _then_a_copy(m, layer):
+    _set_all(m, layer)
+    layer.__dict__.update(copy.deepcopy(layer).__dict__)
+
+
+def _weights_dropped(m, layer):
+    raw = layer.weight_hh_l0
+    del layer._parameters["weight_hh_l0"]
+    layer.register_parameter("raw", m.nn.Parameter(raw.detach()))
+    layer.weight_hh_l0 = layer.raw * m.tensor([1.0, 0.0, 1.0])
+
+
+@program
+def weights_in_order(m):
+    changes = (
+        _set_all, _set_one, _set_one_of_those_set, _then_a_parameter, _then_a_cast, _then_a_state, _then_a_copy,
+        _weights_dropped,
+    )  # fmt: skip
+    return {change.__name__: _with(m, change) for change in changes}

@@ -1,11 +1,14 @@
 """The profiler on its own: files, memory, threads of control, and what it leaves behind."""
 
+import importlib
 import json
+import sqlite3
 from typing import Any
 
 import pytest
 
 import torchgrad_jax
+from tests.autograd.page.profiles import database
 from tests.programs import result_or_error
 
 tg: Any = torchgrad_jax
@@ -190,20 +193,89 @@ def test_ranges_for_other_tools_are_refused(name):
         pass
 
 
-@pytest.mark.parametrize("profile", [tg.autograd.profiler.profile, tg.profiler.profile])
-def test_unsupported_arguments_are_refused(profile):
-    profile(experimental_config=None)
-    for name in ("experimental_config", "execution_trace_observer", "use_kineto"):
+def test_unsupported_arguments_are_refused():
+    tg.profiler.profile(execution_trace_observer=None)
+    for name in ("execution_trace_observer", "use_kineto"):
         with pytest.raises(NotImplementedError, match=name):
-            profile(**{name: object()})
+            tg.profiler.profile(**{name: object()})
+    with pytest.raises(TypeError, match="execution_trace_observer"):
+        tg.autograd.profiler.profile(execution_trace_observer=None)
 
 
-@pytest.mark.parametrize("name", ["load_nvprof", "KinetoStepTracker"])
-def test_names_that_are_not_there_say_so(name):
-    with pytest.raises(AttributeError, match=rf"torch\.autograd\.profiler\.{name}"):
-        getattr(tg.autograd.profiler, name)
-    with pytest.raises(AttributeError, match=rf"torch\.profiler\.profile\.{name}"):
-        getattr(tg.profiler.profile(), name)
+@pytest.mark.parametrize("profile", [tg.autograd.profiler.profile, tg.profiler.profile])
+@pytest.mark.parametrize("name", ["profile_all_threads", "record_python_gc_info", "performance_events"])
+def test_what_would_record_more_is_refused(profile, name):
+    Config = tg._C._profiler._ExperimentalConfig
+    profile(experimental_config=Config(verbose=True, enable_cuda_sync_events=True))
+    with pytest.raises(NotImplementedError, match=name):
+        profile(experimental_config=Config(**{name: ["cycles"]}))
+
+
+def test_trace_alone(tmp_path):
+    with tg.profiler.profile(experimental_config=tg._C._profiler._ExperimentalConfig(trace_only=True)) as prof:
+        tg.ones(1).exp()
+    for wanted in (prof.events, prof.key_averages):
+        with pytest.raises(RuntimeError, match="trace_only=True"):
+            wanted()
+    prof.export_chrome_trace(str(tmp_path / "trace.json"))
+    rows = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert {"aten::ones", "aten::exp"} <= {r["name"] for r in rows}
+
+
+def test_what_a_trace_says_of_itself(tmp_path):
+    prof = tg.autograd.profiler.profile(custom_trace_id_callback=lambda: "mine", use_mtia=False)
+    with prof:
+        tg.ones(1)
+    for python, said in ((True, [1]), (False, None)):
+        prof.export_chrome_trace(tmp_path / "trace.json", {"more": "[1]"}, python)
+        data = json.loads((tmp_path / "trace.json").read_text())
+        assert (data["trace_id"], data.get("more")) == ("mine", said)
+    with pytest.raises(AssertionError, match="MTIA"):
+        tg.autograd.profiler.profile(use_mtia=True)
+
+
+def test_names_that_are_not_there_say_so():
+    with pytest.raises(AttributeError, match=r"torch\.autograd\.profiler\.nonsense"):
+        tg.autograd.profiler.nonsense
+    with pytest.raises(AttributeError, match=r"torch\.profiler\.profile\.nonsense"):
+        tg.profiler.profile().nonsense
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ("drop table StringTable", "no such table: StringTable"),
+        ("alter table CUPTI_ACTIVITY_KIND_MARKER rename column timestamp to time", "no such column: a.timestamp"),
+        ("insert into CUPTI_ACTIVITY_KIND_MARKER values (10, 1, 101)", r"duplicate key: \(10,\)"),
+        ("update CUPTI_ACTIVITY_KIND_RUNTIME set cbid = 17", "Expected cbid to be 211, but got 17"),
+        ("delete from StringTable where _id_ = 2", "range 11 has the name 2, which is no text"),
+        ("update StringTable set value = null", "has the name 3, which is no text"),
+    ],
+)
+def test_files_of_nvprof_that_are_bad_say_why(tmp_path, change, text):
+    path = tmp_path / "a file?.nvprof"
+    database(path, [change])
+    with pytest.raises(Exception, match=text) as caught:
+        tg.autograd.profiler.load_nvprof(path)
+    if isinstance(caught.value, sqlite3.Error):
+        assert str(path) in str(caught.value)
+
+
+def test_no_file_of_nvprof_says_so_and_makes_none(tmp_path):
+    path = tmp_path / "missing"
+    with pytest.raises(sqlite3.OperationalError, match="missing cannot be read as a file of nvprof"):
+        tg.autograd.profiler.load_nvprof(str(path))
+    assert not path.exists()
+    path.write_text("no database" * 100)
+    with pytest.raises(sqlite3.DatabaseError, match="cannot be read as a file of nvprof: file is not a database"):
+        tg.autograd.profiler.load_nvprof(str(path))
+
+
+def test_names_stay_where_the_library_of_cpp_is_not_there(monkeypatch):
+    util = importlib.import_module("torchgrad_jax.autograd.profiler_util")
+    assert util.demangled("_Z3foov") == "foo()"
+    monkeypatch.setattr(util, "_demangler", lambda: None)
+    assert util.demangled("_Z3foov") == "_Z3foov"
 
 
 def test_values_that_are_being_traced_can_be_profiled():

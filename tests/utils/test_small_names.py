@@ -305,3 +305,104 @@ def what_writers_of_modes_and_hooks_ask(m):
     hooks = part(m, "nn.modules.module")._global_forward_hooks_always_called
     with modes.no_dispatch():
         return modes.all_same_mode([1, 1]), modes.all_same_mode([1, 2]), len(hooks)
+
+
+# --- weak references ------------------------------------------------------------------------------
+
+
+@program
+def weak_mappings_of_tensors(m):
+    weak = part(m, "utils.weak")
+    a, b = m.ones(2), m.ones(2)
+    d = weak.WeakTensorKeyDictionary({a: [1]})
+    same, deep, shallow = weak.WeakTensorKeyDictionary({a: [1]}), copy.deepcopy(d), copy.copy(d)
+    joined, other = d | {b: 2}, {b: 3} | d
+    d |= {b: [4]}
+    seen = [
+        deep[a] is d[a], deep[a], shallow[a] is d[a], shallow == same, d == same, d != {a: [1], b: [4]}, d == 3,
+        len(joined), joined[b], other[b], type(joined).__name__, len(deep), len(shallow), a in d, 3 in d,
+    ]  # fmt: skip
+    del a
+    return seen, [len(x) for x in (d, deep, shallow, joined, same)], [v for _, v in d.items()]
+
+
+@program
+def weak_references_to_tensors(m):
+    t = m.ones(2)
+    known, expired = part(m, "utils.weak").TensorWeakRef(t), m._C._WeakTensorRef(t)
+    before = known() is t, expired.expired()
+    del t
+    return before, known(), expired.expired(), complaint(lambda: part(m, "utils.weak").TensorWeakRef(3))[0]
+
+
+# --- helpers of transforms ------------------------------------------------------------------------
+
+
+@program
+def transforms_under_older_names(m):
+    eager, apis = part(m, "_functorch.eager_transforms"), part(m, "_functorch.apis")
+    modules, norms = part(m, "_functorch.functional_call"), part(m, "_functorch.batch_norm_replacement")
+    x = m.tensor([0.5, 2.0])
+    net = m.nn.Linear(2, 1, bias=False)
+    return [
+        [getattr(eager, n) is getattr(m.func, n) for n in ("vjp", "jvp", "jacrev", "jacfwd", "hessian", "linearize")],
+        eager.jacrev(m.sin)(x), apis.vmap(m.sin)(x), apis.grad(lambda t: t.sum())(x),
+        modules.functional_call(net, {"weight": m.ones(1, 2)}, x), norms.replace_all_batch_norm_modules_.__name__,
+    ]  # fmt: skip
+
+
+@program
+def helpers_of_transforms(m):
+    eager, vmap = part(m, "_functorch.eager_transforms"), part(m, "_functorch.vmap")
+    args = ("a", "b", "c")
+    z = m.ones(1, dtype=m.complex64)
+    return [
+        eager._as_tuple(3), eager._as_tuple((3, 4)),
+        [eager._slice_argnums(args, n, as_tuple=t) for n in (1, -1, (0, 2)) for t in (True, False)],
+        [complaint(lambda n=n: eager._slice_argnums(args, n)) for n in ((), (1, 1), 3, -4)],
+        complaint(lambda: eager.error_if_complex("jacrev", [m.ones(1), {"z": z}], is_input=False)),
+        eager.error_if_complex("jacrev", m.ones(1), is_input=True),
+        [vmap._num_outputs(o) for o in (1, (), (1, 2))], vmap._as_tuple(1, 3, str), vmap._as_tuple((1, 2), 2, str),
+        complaint(lambda: vmap._as_tuple((1, 2), 3, lambda: "three are wanted")),
+        [vmap.get_chunk_sizes(n, k) for n, k in ((7, 3), (6, 3), (2, 3), (0, 3))],
+        vmap._check_randomness_arg("same"), complaint(lambda: vmap._check_randomness_arg("none")),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *(("vmap", n) for n in ("restore_vmap", "wrap_batched", "unwrap_batched", "_flat_vmap", "vmap_impl")),
+        *(("eager_transforms", n) for n in ("_create_differentiable", "_wrap_tensor_for_grad", "grad_impl")),
+    ],
+)
+def test_what_wraps_tensors_can_be_replaced_and_refuses(module, name, monkeypatch):
+    home = part(tg, f"_functorch.{module}")
+    with pytest.raises(NotImplementedError, match=f"{name}: tensors are not wrapped"):
+        getattr(home, name)(tg.ones(1), 1)
+    monkeypatch.setattr(home, name, len)
+    assert getattr(home, name)([1]) == 1
+
+
+@program
+def flags_of_backends(m):
+    return m.backends.flags_frozen()
+
+
+@program
+def tolerances_of_comparisons(m):
+    get, default = m.testing._comparison.get_tolerances, m.testing._comparison.default_tolerances
+    x, h = m.ones(1), m.ones(1, dtype=m.float16)
+    return [
+        get(x, h, rtol=None, atol=None), get(m.float64, rtol=None, atol=None), get(m.int64, rtol=None, atol=None),
+        get(x, rtol=0.5, atol=0), get(rtol=0.5, atol=0.25), get(m.bfloat16, m.complex64, rtol=None, atol=None, id=(1,)),
+        default(x, m.complex128), default(x, h, dtype_precisions={m.float16: (1.0, 2.0)}),
+        complaint(lambda: default(3))[0],
+        complaint(lambda: m.testing.assert_close(x, x, rtol=1.0)),
+    ]  # fmt: skip
+
+
+def test_only_one_tolerance_is_refused():
+    for given in ({"rtol": 1.0, "atol": None}, {"rtol": None, "atol": 0.0}):
+        with pytest.raises(ValueError, match="must be either specified or omitted"):
+            tg.testing._comparison.get_tolerances(tg.ones(1), **given)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import enum
+import weakref
 from typing import Any
 
 from .._core.arrays import devices, dtypes, formats
@@ -61,6 +62,7 @@ from . import (
     _functorch as _functorch,
     _linalg as _linalg,
     _nn as _nn,
+    _profiler as _profiler,
     _special as _special,
 )
 
@@ -72,6 +74,19 @@ _EngineBase = _ImperativeEngine
 
 class _LegacyVariableBase:
     """The base of `Variable`, which cannot be made itself."""
+
+
+class _WeakTensorRef:
+    """Tells whether a tensor is gone, without keeping it."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor):
+            raise TypeError(f"_WeakTensorRef() takes a Tensor, not {type(tensor).__name__}")
+        self._ref = weakref.ref(tensor)
+
+    def expired(self) -> bool:
+        """Whether the tensor is gone."""
+        return self._ref() is None
 
 
 class _TorchFunctionState(enum.Enum):

@@ -41,4 +41,4 @@ def graph_break(msg: str = "") -> None:
 
 
 # `eval_frame` needs nn, which is above this package.
-__getattr__ = _missing(__name__, "eval_frame", OptimizedModule="eval_frame")
+__getattr__ = _missing(__name__, OptimizedModule="eval_frame")

@@ -138,7 +138,7 @@ def segment_reduce(
     unsafe: bool = False,
     initial: Any = None,
 ) -> Tensor:
-    """Runs of slices along `axis` reduced to one slice each: sum, mean, prod, max or min."""
+    """Runs of slices along `axis` reduced to one slice each: sum, mean, prod, max (amax) or min (amin)."""
     m = data._m
     d = shapes.wrap_dim(axis, m.ndim)
     if not m.numel:
@@ -147,7 +147,7 @@ def segment_reduce(
         raise RuntimeError("segment_reduce(): indices based reduction is not supported yet.")
     if lengths is None and offsets is None:
         raise RuntimeError("segment_reduce(): Either lengths or offsets must be defined.")
-    if reduce not in ("sum", "mean", "prod", "max", "min"):
+    if reduce not in ("sum", "mean", "prod", "max", "min", "amax", "amin"):
         raise RuntimeError(f"reduce argument must be either sum, prod, mean, amax or amin, got {reduce}")
     if not m.dtype.is_floating_point:
         name = dtypes.scalar_type_name(m.dtype)

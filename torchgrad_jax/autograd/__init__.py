@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, overload
 
 from .._core.errors import messages as errors, warn
+from .._core.errors.messages import missing as _missing
 from .._core.state import MODES
 from .._engine.graph.record import zeros_for
 from .._engine.graph.saved import SavedTensor as SavedTensor
@@ -220,3 +221,5 @@ __all__ = [
     "enforce_grad_layout_policy", "grad", "grad_mode", "gradcheck", "gradgradcheck", "inference_mode", "no_grad",
     "set_detect_anomaly", "set_grad_enabled", "set_multithreading_enabled", "variable",
 ]  # fmt: skip
+
+__getattr__ = _missing(__name__)

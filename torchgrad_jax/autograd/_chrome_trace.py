@@ -38,7 +38,7 @@ def _call(e: Any) -> dict[str, Any]:
         args["flops"] = e.flops
     span = {"ts": e.time_range.start, "dur": e.time_range.elapsed_us(), "tid": e.thread}
     category = "user_annotation" if e.is_user_annotation else "cpu_op"
-    return {"ph": "X", "cat": category, "name": e.trace_name, **span, "args": args}
+    return {"ph": "X", "cat": category, "name": e.trace_name or e.name, **span, "args": args}
 
 
 def _arrows(calls: Sequence[Any]) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from .._engine.graph.node import AccumulateGrad
 from .._engine.memory.tensor import Storage, Tensor, tensors_in
 from .._ops import TABLE
 from .._ops.aten import composite_name, op_name
-from .profiler_util import MEMORY, NODE, OPERATION, EventList, FunctionEvent
+from .profiler_util import MEMORY, NODE, OPERATION, STRETCH, EventList, FunctionEvent
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _ids = itertools.count(1)
@@ -58,6 +58,12 @@ class Recorder(events.Observer):
         events.detach(self)
         self.recording = False
         self.alive.clear()
+
+    def toggle(self, enabled: bool) -> None:
+        """Pause, or go on, in the midst of a recording."""
+        events.detach(self)
+        if enabled:
+            events.attach(self)
 
     def _now(self) -> float:
         """Microseconds since the beginning."""
@@ -117,11 +123,20 @@ class Recorder(events.Observer):
     # -- events
     def open(self, name: str, scope: int, args: Sequence[Any] = ()) -> FunctionEvent:
         """Begin an event."""
-        event = FunctionEvent(next(_ids), name, get_native_id(), scope=scope)
-        if self.shapes:
-            event.input_shapes = [_shape(a) for a in args]
-        if self.stacks:
-            event.stack = _user_stack()
+        event = FunctionEvent(
+            next(_ids),
+            "ProfilerStep*" if name.startswith("ProfilerStep#") else name,
+            get_native_id(),
+            0,
+            0,
+            fwd_thread=0,
+            input_shapes=[_shape(a) for a in args] if self.shapes else [],
+            stack=_user_stack() if self.stacks else [],
+            scope=scope,
+            flops=0,
+            trace_name=name,
+            is_user_annotation=scope == STRETCH,
+        )
         event.time_range.start = self._now()
         return event
 
@@ -185,7 +200,7 @@ class Recorder(events.Observer):
             e.device_memory_usage = sum(self.records[i].bytes for i in inside if not self.records[i].on_host)
         alone = []
         for r in (r for i, r in enumerate(self.records) if i not in counted):
-            e = FunctionEvent(next(_ids), MEMORY, r.thread, r.time, r.time)
+            e = FunctionEvent(next(_ids), MEMORY, r.thread, r.time, r.time, None, 0, [], [], flops=0)
             e.cpu_memory_usage, e.device_memory_usage = (r.bytes, 0) if r.on_host else (0, r.bytes)
             alone.append(e)
         return alone

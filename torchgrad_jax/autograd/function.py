@@ -85,6 +85,10 @@ class FunctionCtx:
         self.materialize_grads = value
 
 
+_ContextMethodMixin = FunctionCtx
+"""The older name of the class, by which torch's documentation has its methods."""
+
+
 class _HookMixin:
     @staticmethod
     def _register_hook(backward_hooks: Any, hook: Any) -> tuple[Any, Any]:
@@ -473,8 +477,8 @@ def _iter_tensors(obj: Any) -> Iterator[Tensor]:
 
 def _unflatten(values: Sequence[Any], proto: Any) -> Any:
     """`values` in the nesting of `proto`."""
-    it = iter(values)
-    return _nested_map(lambda x: isinstance(x, Tensor), lambda _: next(it))(proto)
+    rest = list(values)
+    return _nested_map(lambda x: isinstance(x, Tensor), lambda _: rest.pop(0))(proto)
 
 
 class NestedIOFunction(Function):

@@ -8,11 +8,14 @@ handing it to XLA. What XLA makes of several operations is in the traces of `jax
 from __future__ import annotations
 
 import contextlib
+import copy
 import gzip
 import json
 import os
 import socket
-from collections.abc import Mapping
+import uuid
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -22,6 +25,7 @@ from .._core.errors.messages import missing as _missing, no_such_name as _no_suc
 from .._core.files.atomic import replacing
 from .._core.state import MODES
 from ._chrome_trace import trace
+from ._nvprof import EnforceUnique as EnforceUnique, parse_nvprof_trace as parse_nvprof_trace
 from ._profiler_recorder import Recorder
 from ._profiler_table import format_time as format_time
 from .profiler_util import (
@@ -29,6 +33,7 @@ from .profiler_util import (
     EventList as EventList,
     FunctionEvent as FunctionEvent,
     FunctionEventAvg as FunctionEventAvg,
+    MemRecordsAcc as MemRecordsAcc,
 )
 
 
@@ -37,9 +42,14 @@ class Recording:
 
     use_device: str | None = None
 
-    def __init__(self, shapes: bool, memory: bool, stack: bool, flops: bool, acc_events: bool) -> None:
+    trace_id = ""
+
+    def __init__(
+        self, shapes: bool, memory: bool, stack: bool, flops: bool, acc_events: bool, experimental_config: Any = None
+    ) -> None:
         self.record_shapes, self.profile_memory = shapes or flops, memory
         self.with_stack, self.with_flops, self.acc_events = stack, flops, acc_events
+        self.experimental_config = _checked(experimental_config, stack)
         self._recorder: Recorder | None = None
         self._events: EventList | None = None
         self._metadata: dict[str, Any] = {}
@@ -59,8 +69,27 @@ class Recording:
             self._recorder.stop()
         self._events = None
 
+    def toggle_collection_dynamic(self, enabled: bool, activities: Iterable[Any]) -> None:
+        """Pause recording in the midst of a profile, or go on with it.
+
+        Args:
+            enabled: whether to record from now on.
+            activities: what; ``ProfilerActivity.CPU`` alone is recorded here.
+        """
+        names = {activity.name for activity in activities}
+        if self._recorder is not None and self._recorder.recording and "CPU" in names:
+            self._recorder.toggle(enabled)
+
     # -- results
     def _result(self, what: str) -> EventList:
+        if self.experimental_config is not None and self.experimental_config.trace_only:
+            raise RuntimeError(
+                "events() is not available when trace_only=True in ExperimentalConfig. "
+                "Use export_chrome_trace() instead."
+            )
+        return self._all_events(what)
+
+    def _all_events(self, what: str) -> EventList:
         if self._recorder is None:
             raise AssertionError(f"Profiler must be initialized before {what}")
         if self._events is None or self._recorder.recording:
@@ -74,18 +103,26 @@ class Recording:
         events = self._result("getting key averages")
         return events.key_averages(group_by_input_shape, group_by_stack_n, group_by_overload_name)
 
-    def export_chrome_trace(self, path: str) -> None:
+    def export_chrome_trace(
+        self, path: str, metadata: Mapping[str, str] | None = None, use_python_export: bool = False
+    ) -> None:
         """Write a trace for chrome://tracing or https://ui.perfetto.dev.
 
         Args:
             path: the file; compressed if it ends with ``.gz``.
+            metadata: more that stands at the top of the trace, each as JSON; with `use_python_export` alone, as in
+                torch.
+            use_python_export: changes nothing else, because there is one way of writing the file.
         """
-        events, path = self._result("exporting chrome trace"), os.fspath(path)
+        events, path = self._all_events("exporting chrome trace"), os.fspath(path)
         recorder = self._recorder
         assert recorder is not None
         options = ("record_shapes", "profile_memory", "with_stack", "with_flops")
         facts = {"host_name": socket.gethostname(), "baseTimeNanoseconds": recorder.clock_time, "traceName": path}
+        facts["trace_id"] = self.trace_id
         facts |= {name: 1 for name in options if getattr(self, name)} | self._metadata
+        if use_python_export:
+            facts |= {key: json.loads(value) for key, value in (metadata or {}).items()}
         text = json.dumps(trace(events, recorder.records, facts)).encode()
         with replacing(path) as file:
             file.write(gzip.compress(text) if path.endswith(".gz") else text)
@@ -106,11 +143,21 @@ class Recording:
         self._metadata[key] = json.loads(value)
 
 
-def refuse(options: Mapping[str, Any]) -> None:
-    """Raise for an argument of torch's `profile` that this one does not have."""
-    for name, value in options.items():
-        if value is not None:
-            raise NotImplementedError(f"profile({name}=...) is not supported")
+def _checked(config: Any, with_stack: bool) -> Any:
+    """An `_ExperimentalConfig`, which `with_stack` may change; what it asks for in vain is refused."""
+    if config is None:
+        return None
+    for name in ("profile_all_threads", "record_python_gc_info", "performance_events"):
+        if getattr(config, name, None):
+            raise NotImplementedError(f"_ExperimentalConfig({name}=...) is not supported (docs/profiler.md)")
+    if config.trace_only and with_stack:
+        warn.to_user(
+            "trace_only=True is incompatible with with_stack=True (stack traces require event post-processing). "
+            "Disabling trace_only."
+        )
+        config = copy.copy(config)
+        config.trace_only = False
+    return config
 
 
 class profile(Recording):
@@ -124,9 +171,16 @@ class profile(Recording):
         with_flops: count floating point operations of matrix products, 2d convolutions, `mul`, `add`.
         profile_memory: keep track of the bytes of tensors.
         with_stack: keep the caller's lines.
-        with_modules: without effect, as in torch's eager mode.
+        with_modules: changes nothing, as in torch's eager mode.
+        use_kineto: changes nothing by itself: Kineto traces devices. Without it, torch refuses ``use_cpu=False``.
+        use_cpu: False raises, because nothing but the CPU's events would be recorded.
+        experimental_config: a `torch._C._profiler._ExperimentalConfig`. Its `trace_only` leaves only
+            `export_chrome_trace`; what would record more than there is here is refused; the rest is for devices.
         acc_events: keep the events of earlier uses of this object.
-        others: torch's other options are refused, unless None.
+        custom_trace_id_callback: gives `trace_id`, which is a random one otherwise.
+        post_processing_timeout_s: changes nothing, because events are complete when they end. Below 0 it raises.
+        activity_filters: changes nothing: it chooses among the events of devices.
+        use_mtia: the old way of ``use_device="mtia"``.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -148,16 +202,39 @@ class profile(Recording):
         profile_memory: bool = False,
         with_stack: bool = False,
         with_modules: bool = False,
+        use_kineto: bool = False,
+        use_cpu: bool = True,
+        experimental_config: Any = None,
         acc_events: bool = False,
-        **others: Any,
+        custom_trace_id_callback: Callable[[], str] | None = None,
+        post_processing_timeout_s: float | None = None,
+        activity_filters: dict[Any, set[str]] | None = None,
+        use_mtia: bool = False,
     ) -> None:
-        super().__init__(record_shapes, profile_memory, with_stack, with_flops, acc_events)
+        config = experimental_config if enabled else None
+        super().__init__(record_shapes, profile_memory, with_stack, with_flops, acc_events, config)
         self.enabled, self.entered, self.with_modules = enabled, False, with_modules
+        self.use_cpu, self.activity_filters = use_cpu, activity_filters or {}
+        self.custom_trace_id_callback = custom_trace_id_callback
+        self.post_processing_timeout_s = post_processing_timeout_s
         if not enabled:
             return
-        refuse(others)
-        if use_cuda or use_device is not None:
-            warn_of_device("cuda" if use_cuda else str(use_device))
+        if use_cuda:
+            warn.to_user(
+                "The attribute `use_cuda` will be deprecated soon, please use ``use_device = 'cuda'`` instead.",
+                FutureWarning,
+            )
+        _check_devices("cuda" if use_cuda else "mtia" if use_mtia else use_device, use_kineto, use_cpu)
+        if post_processing_timeout_s is not None and post_processing_timeout_s < 0:
+            raise ValueError("post_processing_timeout_s must be non-negative")
+
+    def default_trace_id(self) -> str:
+        """A random id."""
+        return f"{uuid.uuid4().int:032X}"
+
+    def create_trace_id(self) -> str:
+        """An id for a trace that begins: that of the callback, or a random one."""
+        return (self.custom_trace_id_callback or self.default_trace_id)()
 
     # -- recording
     def __enter__(self) -> profile | None:
@@ -165,7 +242,7 @@ class profile(Recording):
             return None
         if self.entered:
             raise RuntimeError("Profiler context manager is not reentrant")
-        self.entered = True
+        self.entered, self.trace_id = True, self.create_trace_id()
         try:
             self._record()
         except BaseException:  # a signal's, say
@@ -196,13 +273,37 @@ class profile(Recording):
         """Microseconds of all events, each counted once."""
         return self.function_events.self_cpu_time_total
 
-    def table(self, *args: Any, **kwargs: Any) -> str:
+    def table(
+        self,
+        sort_by: str | None = None,
+        row_limit: int = 100,
+        max_src_column_width: int = 75,
+        max_name_column_width: int = 55,
+        max_shapes_column_width: int = 80,
+        header: str | None = None,
+        top_level_events_only: bool = False,
+    ) -> str:
         """All events as a text table; see `EventList.table`."""
-        return self.function_events.table(*args, **kwargs)
+        widths = (max_src_column_width, max_name_column_width, max_shapes_column_width)
+        return self.function_events.table(sort_by, row_limit, *widths, header, top_level_events_only)
 
     def total_average(self) -> FunctionEventAvg:
         """The sum of everything; see `EventList.total_average`."""
         return self.function_events.total_average()
+
+
+def _check_devices(kind: str | None, use_kineto: bool, use_cpu: bool) -> None:
+    """Say what of a device is left out, and raise where nothing else would be recorded."""
+    if not use_cpu and not use_kineto:
+        raise AssertionError("Device-only events supported only with Kineto (use_kineto=True)")
+    if kind == "mtia":
+        raise AssertionError("Legacy MTIA profiling is not supported. Requires use_kineto=True on MTIA devices.")
+    if kind in ("cuda", "xpu", "hpu"):
+        warn_of_device(kind)
+    elif kind is not None:
+        warn.to_user(f"The {kind} is not a valid device option.")
+    if not use_cpu:
+        raise AssertionError("No activities specified for the profiler")
 
 
 def warn_of_device(kind: str) -> None:
@@ -284,6 +385,67 @@ class emit_itt(emit_nvtx):
     """Refused unless disabled, as `emit_nvtx`."""
 
 
+def load_nvprof(path: str | os.PathLike[str]) -> EventList:
+    """Read a file of nvprof: its ranges, each with the kernels that were started in it.
+
+    Args:
+        path: the SQLite file that ``nvprof -o`` wrote.
+
+    Raises:
+        sqlite3.Error: the file is not there, or nvprof did not write it.
+    """
+    return EventList(parse_nvprof_trace(path))
+
+
+class KinetoStepTracker:
+    """Counts the steps of several requesters, such as optimizers. The step that holds is that of the furthest one."""
+
+    _current_step = 0
+    _step_dict: dict[str, int] = defaultdict(int)
+
+    @classmethod
+    def init_step_count(cls, requester: str) -> None:
+        """Let a requester begin at the step that holds."""
+        cls._step_dict[requester] = cls._current_step
+
+    @classmethod
+    def erase_step_count(cls, requester: str) -> bool:
+        """Forget a requester, and say whether it was known."""
+        return cls._step_dict.pop(requester, None) is not None
+
+    @classmethod
+    def increment_step(cls, requester: str) -> int:
+        """Count a step of a requester, and give the step that holds."""
+        if requester not in cls._step_dict:
+            cls.init_step_count(requester)
+        cls._step_dict[requester] += 1
+        furthest = max(cls._step_dict.values())
+        if furthest > cls._current_step + 1:
+            warn.to_user(
+                f"Profiler step count has increased more than 1 - current_step = {cls._current_step} "
+                f"step dict =  {cls._step_dict}"
+            )
+        cls._current_step = max(cls._current_step, furthest)
+        return cls._current_step
+
+    @classmethod
+    def current_step(cls) -> int:
+        """Give the step that holds."""
+        return cls._current_step
+
+
 __getattr__ = _missing(__name__)
 
-__all__ = ["EventList", "FunctionEvent", "emit_itt", "emit_nvtx", "profile", "record_function"]
+__all__ = [
+    "EnforceUnique",
+    "EventList",
+    "FunctionEvent",
+    "KinetoStepTracker",
+    "MemRecordsAcc",
+    "emit_itt",
+    "emit_nvtx",
+    "load_nvprof",
+    "parse_nvprof_trace",
+    "profile",
+    "record_function",
+]

@@ -12,3 +12,8 @@ from . import (
 )
 
 fp32_precision = "none"
+
+
+def flags_frozen() -> bool:
+    """False: flags may be set anywhere, and not only by their context managers."""
+    return False

@@ -95,4 +95,4 @@ def is_initialized() -> bool:
     return True
 
 
-__getattr__ = _missing(__name__, "amp")
+__getattr__ = _missing(__name__)

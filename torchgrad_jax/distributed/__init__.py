@@ -46,4 +46,4 @@ def is_xccl_available() -> bool:
 
 
 # `device_mesh` and `optim` need what is above this package.
-__getattr__ = _missing(__name__, "device_mesh", "optim", DeviceMesh="device_mesh", init_device_mesh="device_mesh")
+__getattr__ = _missing(__name__, DeviceMesh="device_mesh", init_device_mesh="device_mesh")

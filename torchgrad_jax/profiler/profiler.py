@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._core.errors import warn
-from ..autograd.profiler import EventList, Recording, record_function, refuse, warn_of_device
+from ..autograd.profiler import EventList, Recording, record_function, warn_of_device
 
 
 class ProfilerActivity(enum.Enum):
@@ -134,7 +134,8 @@ class profile(Recording):
         on_trace_ready: called with this object at the end of each cycle.
         record_shapes, profile_memory, with_stack, with_flops, with_modules: as in `torch.autograd.profiler.profile`.
         acc_events: keep the events of earlier cycles.
-        others: torch's other options (`experimental_config`, `execution_trace_observer`, ...) are refused, unless None.
+        experimental_config: as in `torch.autograd.profiler.profile`.
+        others: torch's other options (`execution_trace_observer`, ...) are refused, unless None.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -157,10 +158,13 @@ class profile(Recording):
         with_flops: bool = False,
         with_modules: bool = False,
         acc_events: bool = False,
+        experimental_config: Any = None,
         **others: Any,
     ) -> None:
-        refuse(others)
-        super().__init__(record_shapes, profile_memory, with_stack, with_flops, acc_events)
+        for name, value in others.items():
+            if value is not None:
+                raise NotImplementedError(f"profile({name}=...) is not supported")
+        super().__init__(record_shapes, profile_memory, with_stack, with_flops, acc_events, experimental_config)
         self.activities = supported_activities() if activities is None else _parsed(activities)
         self.with_modules = with_modules
         self.schedule = schedule or _default_schedule_fn

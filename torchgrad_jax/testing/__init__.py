@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .._core.errors.messages import missing as _missing
 from ._comparison import assert_allclose as assert_allclose, assert_close as assert_close
 from ._differential import Difference as Difference, Differs as Differs, Report as Report
 from ._making import make_tensor as make_tensor
@@ -25,3 +26,5 @@ __all__ = [
     "make_tensor",
     "record_program",
 ]
+
+__getattr__ = _missing(__name__)

@@ -25,15 +25,47 @@ _TOLERANCES = {
 _Message = str | Callable[[str], str] | None
 
 
-def tolerances(kinds: Sequence[dtypes.dtype], rtol: float | None, atol: float | None) -> tuple[float, float]:
-    """Relative and absolute tolerance: those given, or the widest that the dtypes have by default."""
+def get_tolerances(
+    *inputs: Tensor | dtypes.dtype, rtol: float | None, atol: float | None, id: tuple[Any, ...] = ()
+) -> tuple[float, float]:
+    """Give the relative and the absolute tolerance: those given, or the widest that the inputs have by default.
+
+    Args:
+        inputs: tensors, or dtypes.
+        rtol, atol: both, or neither.
+        id: the place in a container, for the text of an error.
+
+    Raises:
+        ValueError: when only one of the tolerances is given.
+    """
     if (rtol is None) != (atol is None):
         missing = "atol" if atol is None else "rtol"
-        raise ValueError(f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}.")
-    if rtol is not None and atol is not None:
-        return rtol, atol
-    found = [_TOLERANCES.get(k.name, (0.0, 0.0)) for k in kinds]
+        text = f"Both 'rtol' and 'atol' must be either specified or omitted, but got no {missing}."
+        raise ValueError(text + _place(id))
+    return default_tolerances(*inputs) if rtol is None or atol is None else (rtol, atol)
+
+
+def default_tolerances(
+    *inputs: Tensor | dtypes.dtype, dtype_precisions: Mapping[dtypes.dtype, tuple[float, float]] | None = None
+) -> tuple[float, float]:
+    """Give the widest relative and absolute tolerance of the inputs' dtypes; 0 for those that are exact.
+
+    Args:
+        inputs: tensors, or dtypes.
+        dtype_precisions: the tolerances of dtypes, instead of those of `assert_close`.
+    """
+    kinds = []
+    for value in inputs:
+        if not isinstance(value, Tensor | dtypes.dtype):
+            raise TypeError(f"Expected a torch.Tensor or a torch.dtype, but got {type(value)} instead.")
+        kinds.append(value.dtype if isinstance(value, Tensor) else value)
+    known = {k.name: v for k, v in dtype_precisions.items()} if dtype_precisions else _TOLERANCES
+    found = [known.get(k.name, (0.0, 0.0)) for k in kinds]
     return max(r for r, _ in found), max(a for _, a in found)
+
+
+def _place(path: tuple[Any, ...]) -> str:
+    return "\n\nThe failure occurred for item " + "".join(f"[{p!r}]" for p in path) if path else ""
 
 
 class _Settings:
@@ -83,7 +115,7 @@ def assert_close(
         >>> torch.testing.assert_close(torch.ones(2), torch.ones(2) + 1e-7)
     """
     if (rtol is None) != (atol is None):
-        tolerances((), rtol, atol)
+        get_tolerances(rtol=rtol, atol=atol)  # raises
     s = _Settings(
         allow_subclasses=allow_subclasses,
         rtol=rtol,
@@ -98,8 +130,7 @@ def assert_close(
 
 
 def _fail(text: str, s: _Settings, path: tuple[Any, ...]) -> None:
-    if path:
-        text += "\n\nThe failure occurred for item " + "".join(f"[{p!r}]" for p in path)
+    text += _place(path)
     if s.msg is not None:
         text = s.msg if isinstance(s.msg, str) else s.msg(text)
     raise AssertionError(text)
@@ -189,7 +220,7 @@ def _compare_tensors(a: Tensor, b: Tensor, s: _Settings, path: tuple[Any, ...]) 
         _attribute("stride()", a.stride(), b.stride(), s, path)
     if a.is_meta or b.is_meta:
         return
-    rtol, atol = tolerances((a._m.dtype, b._m.dtype), s.rtol, s.atol)
+    rtol, atol = get_tolerances(a._m.dtype, b._m.dtype, rtol=s.rtol, atol=s.atol)
     x, y = _values(a), _values(b)
     differ = ~_close(x, y, rtol, atol, s.equal_nan)
     if not differ.any():
@@ -253,7 +284,7 @@ _OF_NUMBERS = {int: dtypes.int64, float: dtypes.float64, complex: dtypes.complex
 
 def _compare_numbers(a: Any, b: Any, s: _Settings, path: tuple[Any, ...]) -> None:
     kinds = [next(d for c, d in reversed(_OF_NUMBERS.items()) if isinstance(v, c)) for v in (a, b)]
-    rtol, atol = tolerances(kinds, s.rtol, s.atol)
+    rtol, atol = get_tolerances(*kinds, rtol=s.rtol, atol=s.atol)
     nans = s.equal_nan and a != a and b != b
     if nans or a == b:
         return

@@ -6,16 +6,4 @@ from .._core.errors.messages import missing as _missing
 from . import checkpoint as checkpoint, hooks as hooks
 from ._swap import swap_tensors as swap_tensors
 
-__getattr__ = _missing(
-    __name__,
-    "_contextlib",
-    "_python_dispatch",
-    "weak",
-    "_foreach_utils",
-    "_pytree",
-    "benchmark",
-    "data",
-    "deterministic",
-    "dlpack",
-    "module_tracker",
-)
+__getattr__ = _missing(__name__)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from copy import deepcopy
 from typing import Any, Generic, TypeVar
+
+from .._engine.memory.tensor import Tensor
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -88,3 +91,51 @@ class WeakIdKeyDictionary(MutableMapping[K, V]):
     def keyrefs(self) -> list[Any]:
         """The weak references to the keys."""
         return list(self.data)
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        new = type(self)()
+        new.update((key, deepcopy(value, memo)) for key, value in self.items())
+        return new
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Mapping):
+            return NotImplemented
+        return {id(k): v for k, v in self.items()} == {id(k): v for k, v in other.items()}
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __or__(self, other: Any) -> Any:
+        return self._joined(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self._joined(other, self)
+
+    def __ior__(self, other: Any) -> Any:
+        self.update(other)
+        return self
+
+    def _joined(self, *parts: Any) -> Any:
+        if not all(isinstance(part, Mapping) for part in parts):
+            return NotImplemented
+        new = type(self)()
+        for part in parts:
+            new.update(part)
+        return new
+
+
+WeakTensorKeyDictionary = WeakIdKeyDictionary
+
+
+class TensorWeakRef:
+    """A weak reference to a tensor, which gives the tensor when it is called, or None when it is gone."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        if not isinstance(tensor, Tensor):
+            raise AssertionError(f"expected torch.Tensor, got {type(tensor)}.")
+        self.ref: Any = weakref.ref(tensor)
+
+    def __call__(self) -> Tensor | None:
+        return self.ref()
+
+
+__all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDictionary"]

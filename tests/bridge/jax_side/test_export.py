@@ -1,6 +1,7 @@
 """Exported functions: dimensions of any size, containers, platforms, gradients, processes without this package."""
 
 import dataclasses
+import io
 import subprocess
 import sys
 from collections import OrderedDict, defaultdict, namedtuple
@@ -282,6 +283,19 @@ def test_a_process_without_this_package(tmp_path):
         [sys.executable, "-c", READER, str(tmp_path / "f")], capture_output=True, text=True, check=False
     )
     assert run.stdout == "(5, 2) (5, 3)\n", run.stderr
+
+
+def test_files_that_are_open(tmp_path):
+    f, x = torch.interop.export(torch.sin, torch.ones(2)), torch.tensor([0.5, 2.0])
+    want = torch.sin(x).tolist()
+    with io.BytesIO() as in_memory, open(tmp_path / "f", "w+b") as on_disk:
+        for file in (in_memory, on_disk):
+            f.save(file)
+            file.seek(0)
+            assert torch.interop.load_exported(file)(x).tolist() == want
+            assert not file.closed
+    with open(tmp_path / "f", "rb") as file:
+        assert torch.interop.load_exported(file)(x).tolist() == want
 
 
 @pytest.mark.long

@@ -10,7 +10,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import IO, Any
 
 import jax
 import jax.export
@@ -130,14 +130,17 @@ class Exported:
         """Where it runs: `cpu`, `cuda`, `rocm`, `tpu`."""
         return tuple(self.program.platforms)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write program and state to one file.
+
+        Args:
+            path: the file, or an open one of bytes.
 
         Raises:
             ModuleNotFoundError: the package `flatbuffers` is not installed.
         """
         needs_flatbuffers("save")
-        with replacing(path) as whole, zipfile.ZipFile(whole, "w") as file:
+        with _opened(path, writing=True) as whole, zipfile.ZipFile(whole, "w") as file:
             file.writestr("program", bytes(self.program.serialize()))
             if self.gradient is not None:
                 file.writestr("gradient", bytes(self.gradient.serialize()))
@@ -205,7 +208,14 @@ def _with_gradients(program: Any, gradient: Any, about: Any) -> Callable[..., An
     return run
 
 
-def load_exported(path: str | os.PathLike[str], classes: Sequence[type] = ()) -> Exported:
+def _opened(file: Any, writing: bool) -> contextlib.AbstractContextManager[Any]:
+    """The file at a path, opened for a block; or one that is open already, and stays so."""
+    if not isinstance(file, str | bytes | os.PathLike):
+        return contextlib.nullcontext(file)
+    return replacing(file) if writing else open(file, "rb")
+
+
+def load_exported(path: str | os.PathLike[str] | IO[bytes], classes: Sequence[type] = ()) -> Exported:
     """What `Exported.save` wrote.
 
     The file need not be trusted: its programs are looked through before anything of them runs. XLA's reader of
@@ -213,7 +223,7 @@ def load_exported(path: str | os.PathLike[str], classes: Sequence[type] = ()) ->
     does so in a process of its own.
 
     Args:
-        path: the file.
+        path: the file, or an open one of bytes that can seek.
         classes: dataclasses and named tuples among the results of the function. Other dataclasses come back as
             `types.SimpleNamespace`, other named tuples as ones with the same fields; arguments may be any objects with
             the right attributes.
@@ -226,7 +236,7 @@ def load_exported(path: str | os.PathLike[str], classes: Sequence[type] = ()) ->
     if not all(isinstance(c, type) for c in classes):
         raise TypeError(f"load_exported: classes is a list of classes, got {classes!r}")
     known = {f"{home_of(c)}.{c.__qualname__}": c for c in classes}
-    with open(path, "rb") as file:
+    with _opened(path, writing=False) as file:
         return Exported(*read_exported(file), known)
 
 

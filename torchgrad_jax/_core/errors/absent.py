@@ -65,7 +65,6 @@ _DISPATCHER = "it needs torch's dispatcher, which is not there"
 _DEVICES = "tests are not repeated for kinds of devices; use parametrize of torch.testing._internal.common_utils"
 _INDUCTOR = "XLA compiles functions, and TorchInductor is not there; torch.compile says what it takes"
 _SIZES = "sizes are ints when programs run; torch.export.Dim names those of an exported program"
-_PROFILER = "the profiler here has its own records (docs/profiler.md), and no options of Kineto"
 _GUARDS = "torch.compile here observes what a function reads (docs/compile.md), and has no guards of TorchDynamo"
 _NUMA = "processes are not bound to cores; numactl in front of the command does that"
 _TRITON = "XLA makes the kernels, and those of Triton do not run on JAX arrays"
@@ -80,15 +79,6 @@ _QUANTIZATION = Absent(
 MODULES: dict[str, Absent] = {
     "autograd._functions": Absent(
         "write an autograd.Function of your own, or use Tensor.type and Tensor.view", "Resize Type"
-    ),
-    **dict.fromkeys(
-        (
-            "_functorch.apis",
-            "_functorch.batch_norm_replacement",
-            "_functorch.eager_transforms",
-            "_functorch.functional_call",
-        ),
-        Absent("the transforms, and modules as functions, are in torch.func"),
     ),
     "_jit_internal": Absent(
         "TorchScript is out of scope; torch.jit has the marks that leave a function as it is",
@@ -118,7 +108,6 @@ MODULES: dict[str, Absent] = {
         "as_nested_tensor masked_select narrow nested_tensor nested_tensor_from_jagged to_padded_tensor",
         UnsupportedLayoutError,
     ),
-    "_C._profiler": Absent(_PROFILER, "_ExperimentalConfig"),
     "_C._distributed_rpc": Absent(_REMOTE, "PyRRef", answers={"_is_current_rpc_agent_set": False}),
     "_guards": Absent(
         _GUARDS,

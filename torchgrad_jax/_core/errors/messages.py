@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import re
 import sys
 import traceback
@@ -498,22 +499,34 @@ def no_such_name(name: str) -> str:
     )
 
 
-def missing(module: str, *submodules: str, **homes: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a public module: it names what the module does not have.
+def imported(name: str) -> Any:
+    """Import a module of the package, unseen by a trace of `compile`: one that ends in the midst leaves half of it."""
+    hook = sys.getprofile()
+    sys.setprofile(None)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.setprofile(hook)
+
+
+def missing(module: str, **homes: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a public module: it imports modules below it, and names what the module does not have.
+
+    Importing torch imports nearly all of its modules, so that programs use `torch.nn.utils.rnn` without an import.
 
     Args:
         module: the module's `__name__`.
-        submodules: modules below it that are imported when they are first asked for.
         homes: which submodule of this package has a name that is imported when it is first asked for.
     """
 
     def find(name: str) -> Any:
-        if name in submodules:
-            return importlib.import_module(f"{module}.{name}")
         if name in homes:
             return getattr(importlib.import_module(f".{homes[name]}", module), name)
-        full = f"torch{module.removeprefix('torchgrad_jax')}.{name}"
-        raise AttributeError(no_such_name(full), name=name, obj=sys.modules[module])  # Python says what is meant
+        here, full = sys.modules[module], f"{module}.{name}"
+        if not name.startswith("__") and hasattr(here, "__path__") and importlib.util.find_spec(full) is not None:
+            return imported(full)
+        full = f"torch{full.removeprefix('torchgrad_jax')}"
+        raise AttributeError(no_such_name(full), name=name, obj=here)  # Python says what is meant
 
     return find
 

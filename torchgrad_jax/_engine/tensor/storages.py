@@ -23,7 +23,7 @@ from ..._core.arrays.transfer import put
 from ..._core.state import MODES
 from ..memory import strided
 from ..memory.concrete import concrete
-from ..memory.shared import check_resizable, is_shared as is_shared_with_numpy, tensor_on
+from ..memory.shared import check_resizable, is_shared as is_shared_with_numpy, tensor_on, view_of
 from ..memory.tensor import Alias, Storage, Tensor, tensor_over
 from ..modes.belonging import is_batched
 
@@ -85,6 +85,14 @@ def place_in(storage: Any, index: Any) -> int:
     return index % n
 
 
+def _range_of(storage: Any, index: slice) -> range:
+    """Which bytes of a storage a slice means."""
+    start, stop, step = index.indices(len(storage))
+    if step != 1:
+        raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
+    return range(start, max(start, stop))
+
+
 def mapped(filename: Any, shared: bool | None, nbytes: int) -> np.ndarray:
     """The bytes at the beginning of a file as memory, which the file has too if it is shared."""
     path, way = os.fspath(filename), "read-write" if shared else "read-only"
@@ -136,8 +144,6 @@ class UntypedStorage:
             filename: a path.
             shared: whether what is written to the storage gets into the file.
             nbytes: how many; the file must have them, unless it is shared: then it is made longer.
-
-        Differs from torch: slices of the storage are copies.
         """
         values = mapped(filename, shared, nbytes)
         on_memory = tensor_on(values, meta(values.shape, dtypes.uint8, devices.CPU))
@@ -248,17 +254,29 @@ class UntypedStorage:
         return iter(self.tolist())
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            if self._storage not in _OF_FILES:
-                raise NotImplementedError(
-                    "a slice of a storage would share its memory, which is not supported; slice a tensor instead"
-                )
-            return handle(new_storage(self._bytes()[index], dtypes.uint8, self._storage.meta.device))
-        return int(self._bytes()[place_in(self, index)])
+        return self._part(index) if isinstance(index, slice) else int(self._bytes()[place_in(self, index)])
+
+    def _part(self, index: slice) -> UntypedStorage:
+        """A storage of some of the bytes, in the same memory: it is shared, as with an array of NumPy."""
+        st, place = self._storage, _range_of(self, index)
+        if not place:
+            return handle(new_storage(np.zeros(0, np.uint8), dtypes.uint8, st.meta.device))
+        if view_of(tensor_over(st)) is None:
+            raise NotImplementedError(
+                f"a slice of a storage on {st.meta.device}, which would share its memory, is not supported; slice a "
+                "tensor instead"
+            )
+        memory = st.pointer.buffer[place.start : place.stop]
+        part = tensor_on(memory, meta(memory.shape, dtypes.uint8, st.meta.device))
+        assert part is not None
+        return handle(part._st)
 
     def __setitem__(self, index: Any, value: int) -> None:
+        if not isinstance(value, int):
+            raise RuntimeError(f"can only set storage content with a int types, but got {type(value).__name__} instead")
         raw = self._bytes().copy()
-        raw[index if isinstance(index, slice) else place_in(self, index)] = int(value) % 256
+        place = _range_of(self, index) if isinstance(index, slice) else place_in(self, index)
+        raw[slice(place.start, place.stop) if isinstance(place, range) else place] = value % 256
         self._put(raw)
 
     def fill_(self, value: int) -> UntypedStorage:

@@ -1,5 +1,8 @@
 """torch.distributed._composable: what changes a module in place, instead of putting another one around it."""
 
+from ..._core.errors.messages import missing as _missing
 from .fsdp import fully_shard as fully_shard
 
 __all__ = ["fully_shard"]
+
+__getattr__ = _missing(__name__)

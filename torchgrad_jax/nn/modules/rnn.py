@@ -39,6 +39,18 @@ def apply_permutation(tensor: Tensor, permutation: Tensor, dim: int = 1) -> Tens
     return _apply_permutation(tensor, permutation, dim)
 
 
+class _FlatWeights(list[Any]):
+    """The parameters of a network in order. What is put into the list is set as the network's `_flat_weights`."""
+
+    def __init__(self, weights: list[Any], network: RNNBase) -> None:
+        super().__init__(weights)
+        self._network = network
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(index, value)
+        self._network._flat_weights = list(self)
+
+
 def _check_arguments(
     mode: str,
     input_size: Any,
@@ -151,8 +163,24 @@ class RNNBase(Module):
 
     @property
     def _flat_weights(self) -> list[Any]:
-        """All parameters in order; looked up each time, so that replaced ones are found."""
-        return [getattr(self, name, None) for name in self._flat_weights_names]
+        """All parameters in order, looked up each time; or what was set in their place, until one of them changes."""
+        named = [getattr(self, name, None) for name in self._flat_weights_names]
+        given = self.__dict__.get("_given_weights")
+        if given is not None:
+            weights, before = given
+            if len(before) == len(named) and all(a is b for a, b in zip(before, named)):
+                return weights
+            del self.__dict__["_given_weights"]
+        return _FlatWeights(named, self)
+
+    @_flat_weights.setter
+    def _flat_weights(self, weights: Any) -> None:
+        named = [getattr(self, name, None) for name in self._flat_weights_names]
+        self.__dict__["_given_weights"] = (weights, named)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self.__dict__.pop("_given_weights", None)
+        return super()._apply(fn, recurse)
 
     @property
     def all_weights(self) -> list[list[Parameter]]:
@@ -169,7 +197,7 @@ class RNNBase(Module):
             init.uniform_(weight, -bound, bound)
 
     def __setstate__(self, d: dict[str, Any]) -> None:
-        d = {k: v for k, v in d.items() if k not in ("_flat_weights", "_flat_weight_refs")}
+        d = {k: v for k, v in d.items() if k not in ("_flat_weights", "_flat_weight_refs", "_given_weights")}
         super().__setstate__(d)
         self.__dict__.setdefault("proj_size", 0)
 

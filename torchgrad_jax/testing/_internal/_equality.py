@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._engine.entry.bind import NAMESPACES
 from ..._engine.memory.tensor import Tensor
-from .._comparison import _compare_numbers, _compare_tensors, _fail, _Settings, tolerances
+from .._comparison import _compare_numbers, _compare_tensors, _fail, _Settings, get_tolerances
 
 Path = tuple[Any, ...]
 _FLOAT32 = (1.3e-6, 1e-5)
@@ -40,7 +40,7 @@ def check_equal(
         **options: `equal_nan`, and which attributes of tensors must agree.
     """
     if (atol is None) != (rtol is None):
-        tolerances((), rtol, atol)
+        get_tolerances(rtol=rtol, atol=atol)
     own = (lambda text: f"{text}\n{msg}") if isinstance(msg, str) else msg if callable(msg) else None
     s = _Settings(atol=atol, rtol=rtol, at_least=at_least, msg=own, **options)
     _compare(x, y, s, ())
@@ -162,7 +162,7 @@ def _compare_arrays(x: Any, y: Any, s: Any, path: Path) -> None:
 
 
 def _wide_enough(kinds: Sequence[Any], s: Any) -> tuple[float, float]:
-    rtol, atol = tolerances(kinds, s.rtol, s.atol)
+    rtol, atol = get_tolerances(*kinds, rtol=s.rtol, atol=s.atol)
     if s.rtol is not None:
         return rtol, atol
     return max(rtol, s.at_least[0]), max(atol, s.at_least[1])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import signal
 
+from ...._core.errors.messages import missing as _missing
+
 
 class SignalException(Exception):
     """The launcher got a signal that ends it and the processes that it started.
@@ -19,3 +21,5 @@ class SignalException(Exception):
 
 
 __all__ = ["SignalException"]
+
+__getattr__ = _missing(__name__)

@@ -22,4 +22,4 @@ def implicit_replication() -> Iterator[None]:
     yield
 
 
-__getattr__ = _missing(__name__, "_attention")
+__getattr__ = _missing(__name__)

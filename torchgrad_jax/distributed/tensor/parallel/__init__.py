@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...._core.errors.messages import missing as _missing
 from .api import loss_parallel as loss_parallel, parallelize_module as parallelize_module
 from .style import (
     ColwiseParallel as ColwiseParallel,
@@ -24,3 +25,5 @@ __all__ = [
     "loss_parallel",
     "parallelize_module",
 ]
+
+__getattr__ = _missing(__name__)

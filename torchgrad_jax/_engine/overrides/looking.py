@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..._core.builtin_functions import function_of, shown
 from ..._core.state import MODES
 from ..memory.tensor import Tensor
 from . import asking
@@ -146,9 +147,10 @@ def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]
 
 def _watch(fn: Any, func: Any, kind: str = "function") -> None:
     """Make a function look for overrides, in place; handlers are given `func`."""
+    fn = function_of(fn)
     if not isinstance(fn, types.FunctionType) or fn in _plain:
         return
-    plain = _plain[fn] = _copied(fn)
+    plain = _plain[fn] = _plain[shown(fn)] = _copied(fn)
     if fn.__globals__.get("_me") is fn:  # a row's: its own globals hold it
         fn.__globals__["_me"] = plain
     # Another thread may call the function in between.

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._core.builtin_functions import builtin
 from .._core.random.rounding import is_half
 from .._core.state import MODES
-from .._core.builtin_functions import builtin
 from .._engine.entry.bind import METHODS, NAMESPACES
 from .._engine.graph.history import is_captured
 from .._engine.graph.record import no_grad

@@ -28,7 +28,7 @@ WHERE = ("", "special", "linalg", "fft", "nn.functional")
 
 
 def _names(where):
-    listed = {*dir(tg), *tg._UNLISTED, *foreach.FUNCTIONS} - OWN if not where else set()
+    listed = {*dir(tg), *foreach.FUNCTIONS} - OWN if not where else set()
     found = {name: getattr(_at(tg, where), name) for name in listed | NAMESPACES[where].keys()}
     return sorted(name for name, f in found.items() if callable(f) and not isinstance(f, type))
 
@@ -224,7 +224,7 @@ def test_arguments_come_as_they_are(call):
 
 
 def test_errors_pass_through():
-    with pytest.raises(TypeError, match="_plain.. missing 1 required positional argument: 'a'"):
+    with pytest.raises(TypeError, match=r"_plain\(\) missing 1 required positional argument: 'a'"):
         builtin(_plain)()
 
 

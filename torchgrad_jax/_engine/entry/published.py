@@ -1,8 +1,8 @@
 """Which public functions are builtin functions, as torch's are, and which are functions of Python.
 
 It shows where a class has one as an attribute: ``act = torch.relu`` does not bind `self`, and ``act = F.relu`` does.
-torch's operators are builtin; what torch itself wrote in Python is not. Here that is one rule, `publish` applies it, and
-inside of the package everybody calls the functions of Python, which are a little faster.
+torch's operators are builtin; what torch itself wrote in Python is not. Here that is one rule, which `publish` applies.
+A module of this package that defines such a function, and calls it itself, calls the one of Python.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pickle
 import pytest
 
 import torchgrad_jax as tg
-from tests.programs import Programs, complaint
+from tests.programs import Programs
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -80,8 +80,10 @@ def _rows(m, table):
     for name, row in table.items():
         tools = Tools(m)
         m.manual_seed(0)
-        kind = complaint(lambda row=row, tools=tools: found.update({name: tools.told(row(m, tools))}))[0]
-        found.setdefault(name, kind)
+        try:
+            found[name] = tools.told(row(m, tools))
+        except Exception as error:
+            found[name] = type(error).__name__
     return found
 
 

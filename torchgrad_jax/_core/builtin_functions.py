@@ -32,7 +32,7 @@ _call = ctypes.cast(ctypes.pythonapi.PyObject_Vectorcall, ctypes.c_void_p).value
 """The C function of every object: it takes what a C function with these flags gets, and calls `__self__` with it."""
 _new = ctypes.pythonapi.PyCFunction_NewEx
 _new.restype, _new.argtypes = ctypes.py_object, (ctypes.POINTER(_Definition), ctypes.py_object, ctypes.py_object)
-_made: dict[FunctionType, Any] = {}
+_made: dict[Any, Any] = {}
 
 
 def builtin(fn: F, parameters: str | None = None) -> F:

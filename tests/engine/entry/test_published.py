@@ -10,6 +10,7 @@ import inspect
 import pickle
 import types
 import weakref
+from typing import Any
 
 import pytest
 
@@ -89,7 +90,7 @@ def members_defaults_and_partials(m):
 
     @dataclasses.dataclass
     class Config:
-        act: object = m.sigmoid
+        act: Any = m.sigmoid
         scale: float = 2.0
 
         def run(self, x):
@@ -225,7 +226,7 @@ def test_arguments_come_as_they_are(call):
 
 def test_errors_pass_through():
     with pytest.raises(TypeError, match=r"_plain\(\) missing 1 required positional argument: 'a'"):
-        builtin(_plain)()
+        builtin(_plain)(*())
 
 
 SIGNATURES = {

@@ -7,11 +7,14 @@ import dataclasses
 import enum
 import functools
 import inspect
+import io
 import pickle
 import types
 import weakref
+from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
+import cloudpickle
 import pytest
 
 import torchgrad_jax as tg
@@ -251,3 +254,20 @@ def test_other_builtin_functions_are_pickled_as_ever():
         assert pickle.loads(pickle.dumps(fn)).__name__ == fn.__name__
     assert pickle.loads(pickle.dumps(len)) is len
     assert b"torchgrad_jax\x94\x8c\x04relu" in pickle.dumps(tg.relu)  # its public name alone
+
+
+@pytest.mark.parametrize("fn", [tg.relu, tg.linalg.norm, tg.nn.functional.gelu], ids=lambda fn: fn.__name__)
+def test_a_file_of_weights_may_hold_those_that_are_declared_safe(fn):
+    held = io.BytesIO()
+    tg.save({"act": fn}, held)
+    held.seek(0)
+    with pytest.raises(pickle.UnpicklingError):
+        tg.load(held)
+    held.seek(0)
+    with tg.serialization.safe_globals([fn]):
+        assert tg.load(held)["act"] is fn
+
+
+@pytest.mark.parametrize("dumps", [cloudpickle.dumps, ForkingPickler.dumps], ids=["cloudpickle", "multiprocessing"])
+def test_other_picklers_find_them_by_name(dumps):
+    assert pickle.loads(dumps({"act": tg.relu}))["act"] is tg.relu

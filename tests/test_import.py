@@ -30,7 +30,8 @@ before = set(sys.modules)
 import torchgrad_jax as tg
 new = set(sys.modules) - before
 print([m for m in new if m.startswith({heavy!r}) and not m.startswith("torchgrad_jax")])
-print(all("_first_call" in f.__code__.co_names for f in vars(tg).values() if callable(f) and hasattr(f, "binding")))
+functions = [f.__self__ for f in vars(tg).values() if hasattr(getattr(f, "__self__", None), "binding")]
+print(len(functions) > 300 and all("_first_call" in f.__code__.co_names for f in functions))
 """
     assert fresh(code).splitlines() == ["[]", "True"]
 
@@ -40,11 +41,12 @@ def test_functions_get_their_code_when_first_called_and_stay_the_same_object():
     code = """
 import inspect, torchgrad_jax as tg
 sin, method = tg.sin, tg.Tensor.sin
-before = sin.__code__
+written = sin.__self__
+before = written.__code__
 assert sin(tg.zeros(2)).tolist() == [0.0, 0.0]
-assert tg.sin is sin and tg.Tensor.sin is method and sin.__code__ is not before
+assert tg.sin is sin and tg.Tensor.sin is method and written.__code__ is not before
 assert method(tg.zeros(2)).tolist() == [0.0, 0.0] and tg.Tensor.sin is method
-assert sin is not method and method.__code__ is sin.__code__  # two things to override, one code
+assert sin.__self__ is written and method.__code__ is written.__code__  # two things to override, one code
 assert list(inspect.signature(sin).parameters)[0] == "input"
 try:
     tg.cos()
@@ -123,7 +125,7 @@ def test_every_bound_function_is_reachable():
 @pytest.mark.long
 def test_submodules_are_there_without_a_further_import():
     code = "import torchgrad_jax as tg; print(tg.linalg.inv, tg.fft.fft, tg.nn.functional.relu, tg.random.manual_seed)"
-    assert fresh(code).count("<function") == 4
+    assert fresh(code).count("<") == 4
 
 
 def test_return_types_are_named():

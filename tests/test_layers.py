@@ -125,7 +125,18 @@ SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
 
 # The order inside of a package: a file or folder imports from its own wing (without cycles) or from wings before it.
 WINGS: Mapping[str, tuple[str, ...]] = {
-    "_core": ("python_classes", "state", "events", "errors", "jax", "arrays", "files", "host", "random"),
+    "_core": (
+        "python_classes",
+        "builtin_functions",
+        "state",
+        "events",
+        "errors",
+        "jax",
+        "arrays",
+        "files",
+        "host",
+        "random",
+    ),
     "_engine": ("surface", "run", "memory", "graph", "modes", "overrides", "entry", "tensor", "passes"),
     # `compile` alone stands for the files beside its three wings.
     "_bridge": ("compile.watch", "compile.trace", "compile.program", "compile", "jax_side", "basis", "vmap"),

@@ -16,6 +16,7 @@ from torchgrad_jax import return_types
 from torchgrad_jax._codegen import files, homes
 from torchgrad_jax._codegen.__main__ import main
 from torchgrad_jax._codegen.overloads import METHOD_OVERLOADS, OVERLOADS
+from torchgrad_jax._core.builtin_functions import function_of
 from torchgrad_jax._engine.entry import bind
 from torchgrad_jax.return_types import RETURN_TYPES
 
@@ -105,13 +106,13 @@ def parameters(node):
 def test_overloads_take_what_the_function_takes(name):
     """Overloads are written by hand; their parameters must exist."""
     namespace, _, label = name.rpartition(".")
-    real = inspect.signature(bind.NAMESPACES[namespace][label])
+    real = inspect.signature(function_of(bind.NAMESPACES[namespace][label]))
     if any(p.kind is p.VAR_POSITIONAL for p in real.parameters.values()):
         real = None  # the function itself tells its overloads apart
     for text in OVERLOADS[name]:
         (node,) = ast.parse(f"def {label}{text}: ...").body
         if real is not None:
-            form = getattr(bind.NAMESPACES[namespace][label], "form", None)
+            form = getattr(function_of(bind.NAMESPACES[namespace][label]), "form", None)
             extra = {"out"} if form and form.out else set()
             assert set(parameters(node)) - set(real.parameters) - extra == set()
 
@@ -126,7 +127,7 @@ def test_rows_keep_their_signature():
     """Names, order, keyword-only-ness and defaults of every function made from a row."""
     body = declared(stub("__init__.pyi").body)
     seen = 0
-    for name, fn in bind.NAMESPACES[""].items():
+    for name, fn in ((name, function_of(fn)) for name, fn in bind.NAMESPACES[""].items()):
         if not hasattr(fn, "binding") or name.startswith("_") or name.endswith("_") or len(body[name]) > 1:
             continue
         row = fn.binding.row
@@ -192,7 +193,7 @@ def test_editors_find_where_a_function_is_declared():
     nameless = []
     for namespace, file in homes.NAMESPACES.items():
         names, functions = importlib.import_module(f"torchgrad_jax._names.{file}"), bind.NAMESPACES[namespace]
-        nameless += [n for n, fn in functions.items() if not hasattr(names, n) and inspect.isfunction(fn)]
+        nameless += [n for n, fn in functions.items() if not hasattr(names, n) and inspect.isroutine(fn)]
         for name in functions.keys() & vars(names).keys():
             module, declared = homes.home(functions[name]) or ("", "")
             assert getattr(names, name) is getattr(importlib.import_module(f"torchgrad_jax.{module}"), declared)

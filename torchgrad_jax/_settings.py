@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from ._bridge.compile.watch.guards import AMBIENT
+from ._core.builtin_functions import builtin
 from ._core.errors import warn
 from ._core.jax import products
 from ._core.state import SETTINGS
@@ -25,11 +26,13 @@ def _count(n: Any, name: str) -> int:
     return n
 
 
+@builtin
 def get_num_threads() -> int:
     """The number last set, or the cores of the machine."""
     return _kept["threads"] or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+@builtin
 def set_num_threads(int: int) -> None:
     """Remember a number for `get_num_threads`.
 
@@ -39,11 +42,13 @@ def set_num_threads(int: int) -> None:
     _kept["threads"] = _count(int, "set_num_threads")
 
 
+@builtin
 def get_num_interop_threads() -> int:
     """The number last set, or the cores of the machine."""
     return _kept["interop"] or get_num_threads()
 
 
+@builtin
 def set_num_interop_threads(int: int) -> None:
     """Remember a number for `get_num_interop_threads`; see `set_num_threads`."""
     _kept["interop"] = _count(int, "set_num_interop_threads")
@@ -74,6 +79,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     jax.config.update("jax_default_matmul_precision", _PRECISIONS[precision])
 
 
+@builtin
 def set_flush_denormal(mode: bool) -> bool:
     """False, as torch says where there is no such switch: XLA decides which kernels flush subnormal numbers."""
     return False
@@ -110,6 +116,7 @@ def compiled_with_cxx11_abi() -> bool:
     return True
 
 
+@builtin
 def is_vulkan_available() -> bool:
     """False: there is no Vulkan backend."""
     return False

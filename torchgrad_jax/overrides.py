@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from ._core.builtin_functions import function_of
 from ._core.errors import warn
 from ._core.state import FUNCTION_MODE, MODES
 from ._engine.memory.tensor import Tensor
@@ -321,6 +322,7 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
 
 def _signature(fn: Any) -> inspect.Signature:
     """The signature of a function, of those made from the op table too."""
+    fn = function_of(fn)
     binding = getattr(fn, "binding", None)
     if binding is None:
         return inspect.signature(fn)

@@ -253,7 +253,7 @@ def functions_of_namespaces_carry_their_names(m):
     return (
         listed(traced.graph),
         traced.code,
-        [(fn.__name__, fn.__qualname__, fn.__module__.partition(".")[2]) for fn in functions],
+        [(fn.__name__, fn.__qualname__.rpartition(".")[2], fn.__module__.partition(".")[2]) for fn in functions],
         [m.overrides.resolve_name(fn) for fn in functions[:-1]],
         [pickle.loads(pickle.dumps(fn)) is fn for fn in functions],
         traced(m.eye(2))[2],

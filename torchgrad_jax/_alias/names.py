@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib.machinery
 import sys
-from types import FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from .._core.jax.homes import rename_home
@@ -43,7 +43,7 @@ def name_contents(own: str, module: ModuleType) -> None:
         asked = [name for name, home in sys.modules[PACKAGE]._LAZY.items() if home == inner]
         listed = names = {name: names[name] for name in asked if name in names}
     for name, x in list(names.items()):
-        if not isinstance(x, type | FunctionType) or not str(x.__module__).startswith(PACKAGE):
+        if not isinstance(x, type | FunctionType | BuiltinFunctionType) or not str(x.__module__).startswith(PACKAGE):
             continue
         new = _torch_name(x.__module__)
         if new is None and name == x.__qualname__ and name in listed:

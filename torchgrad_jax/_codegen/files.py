@@ -15,6 +15,7 @@ import torchgrad_jax
 
 from .. import return_types
 from .._core.arrays import devices, dtypes, formats, shapes
+from .._core.builtin_functions import function_of
 from .._engine.entry import bind
 from .._engine.memory import tensor
 from .._engine.tensor import attributes
@@ -120,7 +121,7 @@ def _top() -> str:
             imports.append(f"from . import {name} as {name}")
         elif isinstance(value, type):
             imports.append(_reexport(name, value))
-        elif inspect.isfunction(value):
+        elif inspect.isfunction(function_of(value)):
             if value is bind.NAMESPACES[""].get(name):
                 functions.append(declare(value, name, ""))
             else:
@@ -155,7 +156,7 @@ def _namespace(name: str) -> str:
     imports, functions = [], []
     for label in sorted(module.__all__):
         value = getattr(module, label)
-        if inspect.isfunction(value) and value is bind.NAMESPACES.get(name, {}).get(label):
+        if inspect.isfunction(function_of(value)) and value is bind.NAMESPACES.get(name, {}).get(label):
             functions.append(declare(value, label, name))
             continue
         imports.append(f"from {prefix}{value.__module__.removeprefix('torchgrad_jax.')} import {label} as {label}")

@@ -17,6 +17,7 @@ from typing import Any
 
 import torchgrad_jax
 
+from .._core.builtin_functions import function_of
 from .._engine.entry import bind
 from .._engine.memory.tensor import Tensor
 
@@ -78,6 +79,7 @@ def home(fn: Any) -> tuple[str, str] | None:
 
     One of several that a function makes, as `conv1d` to `conv3d` are, leads to that function.
     """
+    fn = function_of(fn)
     binding = getattr(fn, "binding", None)
     if binding is not None and binding.row.name in _rows():
         return _rows()[binding.row.name]

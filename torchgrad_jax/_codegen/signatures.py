@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, get_type_hints
 
+from .._core.builtin_functions import function_of
 from .._engine.entry import bind, binding
 from .._ops import registry as reg
 from ..return_types import RETURN_TYPES
@@ -53,6 +54,7 @@ class Signature:
 
 def signatures(fn: Any, name: str, namespace: str, method: bool) -> list[str]:
     """Every overload of a function, as text."""
+    fn = function_of(fn)
     special = (METHOD_OVERLOADS if method else {}).get(name) or OVERLOADS.get(f"{namespace}.{name}".lstrip("."))
     if special is not None:
         found: list[str] = list(special)

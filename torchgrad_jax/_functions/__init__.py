@@ -2,6 +2,8 @@
 
 import importlib
 
+from .._engine.entry.published import publish
+
 FAMILIES = (
     "complex_views", "clones", "shape", "splitting", "joining", "strides", "create", "exchange", "sequences",
     "windows", "random", "fills", "sampling", "gamma", "convert", "constructors", "storage", "typed_storage",
@@ -13,3 +15,4 @@ FAMILIES = (
 
 for _family in FAMILIES:
     importlib.import_module(f"{__name__}.{_family}")
+publish()

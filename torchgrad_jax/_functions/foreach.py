@@ -5,10 +5,10 @@ They are loops here. On a GPU torch runs each as one kernel; XLA does that for a
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from .._core.builtin_functions import builtin
 from .._core.random.rounding import is_half
 from .._core.state import MODES
 from .._engine.entry.bind import METHODS, NAMESPACES
@@ -144,12 +144,12 @@ def _foreach_powsum(self: Any, ord: Any = 2, dtype: Any = None) -> tuple[Tensor,
     return tuple([METHODS["sum"](METHODS["pow"](METHODS["abs"](x), ord), dtype=dtype) for x in xs])
 
 
-FUNCTIONS: dict[str, types.FunctionType] = {
-    f"_foreach_{base}{'_' if inplace else ''}": _make(base, inplace)
+_MADE = [
+    _make(base, inplace)
     for base in (*UNARY, *BINARY, *TERNARY)
     for inplace in (False, True)
     if base not in UNARY or not inplace or base + "_" in METHODS
-}
+]
 _OWN: tuple[Any, ...] = (
     _foreach_zero_,
     _foreach_copy_,
@@ -159,4 +159,4 @@ _OWN: tuple[Any, ...] = (
     _foreach_norm,
     _foreach_powsum,
 )
-FUNCTIONS.update({fn.__name__: fn for fn in _OWN})
+FUNCTIONS: dict[str, Any] = {fn.__name__: builtin(fn) for fn in (*_MADE, *_OWN)}

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import jax
 
 from .._core.arrays import devices, dtypes
+from .._core.builtin_functions import builtin, function_of
 from .._core.errors import warn
 from .._core.state import MODES
 from .._engine.entry.bind import ops
@@ -51,7 +52,7 @@ class _Mode(asking.SelectiveMode):
         if cast is None:
             return plain(*args, **kwargs)
         args, kwargs = cast
-        if hasattr(func, "binding"):  # an operator, which calls no other function
+        if hasattr(function_of(func), "binding"):  # an operator, which calls no other function
             return plain(*args, **kwargs)
         with asking.innermost():
             return plain(*args, **kwargs)
@@ -63,7 +64,7 @@ class _Mode(asking.SelectiveMode):
         cast = _cast_arguments(_name(func), args, kwargs)
         if cast is not None:  # what it calls is as it is: the mode is off the stack
             return func(*cast[0], **cast[1])
-        if hasattr(func, "binding"):
+        if hasattr(function_of(func), "binding"):
             return func(*args, **kwargs)
         with asking.only_modes((*MODES.function_modes, self)):
             return looking.skip_one(func, args, kwargs)
@@ -373,6 +374,7 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
 # --- the switches behind it -----------------------------------------------------------------------
 
 
+@builtin
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
     """Whether autocast is on for a type of devices."""
     if isinstance(device_type, str) and device_type.partition(":")[0] in _ELSEWHERE:
@@ -380,11 +382,13 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     return STATE.enabled.get(_checked_type(device_type), False)
 
 
+@builtin
 def is_autocast_cpu_enabled() -> bool:
     """Whether autocast is on for the CPU."""
     return is_autocast_enabled("cpu")
 
 
+@builtin
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switch autocast on or off without a block."""
     if enabled is None:
@@ -393,11 +397,13 @@ def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -
     _refresh()
 
 
+@builtin
 def get_autocast_dtype(device_type: str) -> Any:
     """The lower precision of a type of devices."""
     return STATE.dtype[_checked_type(device_type)]
 
 
+@builtin
 def set_autocast_dtype(device_type: str, dtype: Any) -> None:
     """Choose the lower precision of a type of devices."""
     if dtype not in _KNOWN:
@@ -405,26 +411,31 @@ def set_autocast_dtype(device_type: str, dtype: Any) -> None:
     STATE.dtype[_checked_type(device_type)] = dtype
 
 
+@builtin
 def get_autocast_gpu_dtype() -> Any:
     """The lower precision of GPUs."""
     return STATE.dtype["cuda"]
 
 
+@builtin
 def get_autocast_cpu_dtype() -> Any:
     """The lower precision of the CPU."""
     return STATE.dtype["cpu"]
 
 
+@builtin
 def is_autocast_cache_enabled() -> bool:
     """Whether casts of parameters are kept."""
     return STATE.caching
 
 
+@builtin
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Choose whether casts of parameters are kept."""
     STATE.caching = enabled
 
 
+@builtin
 def clear_autocast_cache() -> None:
     """Forget casts of parameters."""
     STATE.cache.clear()

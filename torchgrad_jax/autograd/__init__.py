@@ -126,7 +126,7 @@ def grad(
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
 ) -> tuple[Tensor, ...]: ...
-@overridable("autograd")
+@overridable("autograd", ("outputs", "inputs"))
 def grad(
     outputs: _TensorOrEdges,
     inputs: _TensorOrEdges | dict[str, Tensor],

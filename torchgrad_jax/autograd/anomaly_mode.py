@@ -12,6 +12,7 @@ import jax
 import numpy as np
 
 from .._core import events
+from .._core.builtin_functions import builtin
 from .._core.errors import warn
 from .._core.errors.messages import AsWritten
 from .._core.state import MODES, OBSERVED
@@ -166,16 +167,19 @@ def _set(enabled: bool, check_nan: bool, check_forward: bool) -> None:
     MODES.bits = bits
 
 
+@builtin
 def is_anomaly_enabled() -> bool:
     """Whether anomaly detection is on."""
     return MODES.anomaly is not None
 
 
+@builtin
 def is_anomaly_check_nan_enabled() -> bool:
     """Whether gradients are checked for NaN while it is on."""
     return MODES.anomaly_checks_nan
 
 
+@builtin
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
     """Turn anomaly detection on or off, without a word.
 

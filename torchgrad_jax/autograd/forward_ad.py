@@ -15,6 +15,7 @@ from .._engine.entry.bind import ops
 from .._engine.graph.views import as_strided_view
 from .._engine.memory.strided import room, storage_offset
 from .._engine.memory.tensor import Tensor, make
+from .._engine.overrides.looking import public as overridable
 from .._engine.tensor.dual import close_level, forward_grad, set_tangent, tangent_of
 from ._decorators import DecoratorContext
 
@@ -95,7 +96,12 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     Raises:
         RuntimeError: outside of a dual level, or when the parts do not fit together.
     """
-    level = MODES.dual_level if level is None else level
+    return _make_dual(tensor, tangent, level=MODES.dual_level if level is None else level)
+
+
+@overridable("autograd.forward_ad")
+def _make_dual(tensor: Tensor, tangent: Tensor, *, level: int) -> Tensor:
+    """`make_dual` at a level; a class that overrides functions is asked about this one, as in torch."""
     if level < 0:
         raise RuntimeError(
             "Trying to create a dual Tensor for forward AD but no level exists, make sure to enter_dual_level() first."
@@ -180,6 +186,12 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(tensor, None)
     if not isinstance(tensor, Tensor):
         raise TypeError(f"_unpack_dual(): argument 'dual' (position 1) must be Tensor, not {type(tensor).__name__}")
+    return UnpackedDualTensor(*_unpack_dual(tensor, level=level))
+
+
+@overridable("autograd.forward_ad")
+def _unpack_dual(tensor: Tensor, *, level: int) -> tuple[Tensor, Tensor | None]:
+    """`unpack_dual` at an open level; a class that overrides functions is asked about this one, as in torch."""
     seen = MODES.forward_grad and not MODES.bits & INFERENCE
     tangent = tangent_of(tensor) if seen else None
     if level != MODES.dual_level and tangent is not None:
@@ -191,7 +203,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
     finally:
         MODES.bits = bits
     set_tangent(primal, None)
-    return UnpackedDualTensor(primal, tangent)
+    return primal, tangent
 
 
 class _set_fwd_grad_enabled(DecoratorContext):

@@ -16,10 +16,12 @@ from .._core.arrays.meta import meta
 from .._core.arrays.transfer import filled
 from .._core.errors import messages as errors
 from .._core.state import MODES
-from .._engine.entry.bind import ops
+from .._engine.entry.bind import NAMESPACES, ops
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import zeros_for
 from .._engine.memory.tensor import Tensor, alias_of, count_like, make, plain_alias, uncounted
+from .._engine.overrides.asking import convert, overridden, overrides
+from .._engine.overrides.looking import public as overridable
 from .._functions.shape import movedim
 from .._functions.splitting import split
 from . import forward_ad
@@ -74,6 +76,8 @@ def _grad_postprocess(inputs: Any, create_graph: bool) -> Any:
         return tuple(_grad_postprocess(r, create_graph) for r in inputs)
     if create_graph or not requires_grad_of(inputs):
         return inputs
+    if overrides(type(inputs)):
+        return inputs.detach()
     return alias_of(inputs, inputs._m, plain_alias(inputs), inputs._vc)
 
 
@@ -82,12 +86,15 @@ def _variables(inputs: Sequence[Tensor], create: bool, needed: bool = True) -> t
     out = []
     for t in inputs:
         if create and requires_grad_of(t):
-            out.append(ops.view(t, t._m.shape))
+            out.append(t.view_as(t) if overrides(type(t)) else ops.view(t, t._m.shape))
             continue
         if needed and t._m.dtype.category < dtypes.FLOATING:
             raise RuntimeError("only Tensors of floating point dtype can require gradients")
         if MODES.transforming():
             raise RuntimeError(errors.REQUIRES_GRAD_INSIDE)
+        if overrides(type(t)):
+            out.append(t.detach().requires_grad_(needed))
+            continue
         fresh = alias_of(t, t._m, plain_alias(t), t._vc)
         if uncounted(t):
             count_like(fresh, t)
@@ -196,13 +203,24 @@ def _gradients(outputs: Sequence[Any], inputs: Sequence[Tensor], v: Any = None, 
     if not at:
         return (None,) * len(inputs)
     roots = [outputs[i] for i in at]
-    given = make_grads(roots, [None if v is None else v[i] for i in at], False)
-    return run_backward(roots, given, create, create, inputs, True, False)
+    vectors = [None if v is None else v[i] for i in at]
+    return _autograd_grad(roots, inputs, vectors, create, create)
+
+
+@overridable("autograd.functional", ("roots", "inputs"))
+def _autograd_grad(roots: Sequence[Tensor], inputs: Sequence[Tensor], vectors: Any, retain: bool, create: bool) -> Any:
+    """Gradients of the inputs, None where nothing depends on them: of the class of the tensors, if that overrides."""
+    return run_backward(roots, make_grads(roots, vectors, False), retain, create, inputs, True, False)
+
+
+def _zeros(like: Tensor) -> Tensor:
+    """Zeros of the class of a tensor."""
+    return NAMESPACES[""]["zeros_like"](like) if overrides(type(like)) else zeros_for(like._m)
 
 
 def _transposed(outputs: Sequence[Any], inputs: Sequence[Tensor], like: Sequence[Tensor]) -> tuple[Any, Any]:
     """Gradients of the inputs, and the gradients of the outputs that they are linear in."""
-    dummies = _variables([zeros_for(t._m) for t in like], False)
+    dummies = _variables([_zeros(t) for t in like], False)
     return _gradients(outputs, inputs, dummies), dummies
 
 
@@ -212,7 +230,7 @@ def _product(outputs: Sequence[Any], inputs: Any, v: Any, what: str, create: boo
         found = _gradients(outputs, inputs, v, create)
         if strict:
             _check(what, found, create)
-        found = [zeros_for(t._m) if g is None else g for g, t in zip(found, inputs)]
+        found = [_zeros(t) if g is None else g for g, t in zip(found, inputs)]
     return _grad_postprocess(found, create)
 
 
@@ -395,7 +413,7 @@ _MOST_ROWS = 1024
 
 def _block(out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: bool) -> tuple[Tensor, ...]:
     """One output's block per input: its rows at once where nobody can tell the difference."""
-    told_apart = strict or create or out._m.dtype.is_complex or not requires_grad_of(out)
+    told_apart = strict or create or out._m.dtype.is_complex or not requires_grad_of(out) or overridden((out, *inputs))
     found = None
     if not told_apart and 1 < out._m.numel <= _MOST_ROWS:
         found = compiled_rows([out], basis([out]), [out._m], True, inputs)
@@ -407,22 +425,24 @@ def _block(out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: 
 
 def _rows(out: Tensor, i: int, inputs: Sequence[Tensor], strict: bool, create: bool) -> tuple[Tensor, ...]:
     """One output's block per input, an element of the output at a time."""
-    flat = out
+    flat, select = out, Tensor.select if overrides(type(out)) else ops.select
     if out._m.ndim:
-        flat = ops.view(out, (-1,)) if out._m.contiguous else out.reshape(-1)
+        flat = ops.view(out, (-1,)) if out._m.contiguous and select is ops.select else out.reshape(-1)
     rows = []
     for j in range(out._m.numel):
-        one = ops.select(flat, 0, j) if out._m.ndim else out
+        one = select(flat, 0, j) if out._m.ndim else out
         found: Sequence[Any] = (None,) * len(inputs)
         if requires_grad_of(out):
-            found = run_backward([one], make_grads([one], (None,), False), True, create, inputs, True, False)
+            found = _autograd_grad([one], inputs, (None,), True, create)
         if strict:
             _check("back", found, create, f"Output {i}")
-        rows.append([zeros_for(x._m) if g is None else g for g, x in zip(found, inputs)])
+        rows.append([_zeros(x) if g is None else g for g, x in zip(found, inputs)])
     blocks = zip(*rows) if rows else [[] for _ in inputs]
-    return tuple(ops.view(ops.stack(list(b), 0), (*out._m.shape, *x._m.shape)) for b, x in zip(blocks, inputs))
+    stack = NAMESPACES[""]["stack"]
+    return tuple(stack(list(b), 0).view((*out._m.shape, *x._m.shape)) for b, x in zip(blocks, inputs))
 
 
+@overridable("autograd.functional")
 def _all_rows(outputs: Sequence[Tensor], inputs: Sequence[Tensor], create: bool) -> list[tuple[Tensor, ...]]:
     """All blocks from one batched pass."""
     sizes = [t._m.numel for t in outputs]
@@ -520,7 +540,7 @@ def _variable_of(t: Tensor) -> Tensor:
     """A view of a dual tensor that requires a gradient; the tangent comes along."""
     out = ops.alias(t)
     out._rg = True
-    return out
+    return convert(out, type(t)) if overrides(type(t)) else out
 
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

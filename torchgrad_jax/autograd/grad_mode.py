@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.builtin_functions import builtin
 from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, SAYS_GRAD, next_sequence_nr
 from .._engine.memory.derivative_stops import derivative_stop_bit
 from .._engine.memory.tensor import Tensor
@@ -23,6 +24,7 @@ __all__ = [
 ]
 
 
+@builtin
 def is_grad_enabled() -> bool:
     """Whether grad mode is on in this thread."""
     if MODES.bits & GRAD:
@@ -41,6 +43,7 @@ def _note(mode: bool, switches: list[int]) -> None:
         switches.append(next_sequence_nr())
 
 
+@builtin
 def is_inference_mode_enabled() -> bool:
     """Whether inference mode is on in this thread."""
     return bool(MODES.bits & INFERENCE)

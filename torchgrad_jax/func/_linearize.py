@@ -10,6 +10,7 @@ from .._core.state import DUAL, GRAD, IN_RUN, MODES
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import zeros_for
 from .._engine.memory.tensor import Tensor
+from .._engine.overrides import asking
 from ..autograd import Function as AutogradFunction, grad as autograd_grad
 from ._levels import Function, Level, detached, only_tensors, recording, running_level, transforming, transposed
 from ._transforms import transposed_twice
@@ -47,14 +48,16 @@ class _Linearized:
         with recording(level=level):
             self.primals, self.in_spec = tree.flatten(primals)
             self.inputs = [level.variable(p if linked else _copied(p)) for p in self.primals]
+            pairs = zip(self.inputs, self.primals)
+            given = [asking.convert(v, type(p)) if asking.overrides(type(p)) else v for v, p in pairs]
             with transforming(self.inputs), transposed(level):
-                out = func(*tree.unflatten(self.inputs, self.in_spec))
+                out = func(*tree.unflatten(given, self.in_spec))
                 if linked:
                     level.refuse_unrecorded(tree.flatten(out)[0], self.inputs)
         self.outs, self.out_spec = only_tensors(out, _ONLY)
         if not linked:  # a primal that requires grad is a constant that does, but not a variable of a level around
-            given = zip(self.inputs, self.primals)
-            level.own -= {id(v) for v, p in given if requires_grad_of(p) and _matters_beyond(around, p)}
+            pairs = zip(self.inputs, self.primals)
+            level.own -= {id(v) for v, p in pairs if requires_grad_of(p) and _matters_beyond(around, p)}
 
     def result(self) -> Any:
         """What the function returned, as the outside may see it."""

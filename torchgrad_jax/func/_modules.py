@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .._engine.entry.bind import ops
+from .._engine.entry.bind import NAMESPACES
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import no_grad
 from .._engine.memory.tensor import Tensor
@@ -91,7 +91,7 @@ def _stacked(tensors: Sequence[Tensor], name: str) -> Tensor:
     if any(requires_grad_of(t) is not needed for t in tensors):
         raise RuntimeError(f"Expected {name} from each model to have the same .requires_grad")
     with no_grad():
-        out = ops.stack(list(tensors), 0)
+        out = NAMESPACES[""]["stack"](list(tensors), 0)  # of the class of the tensors
     return out.requires_grad_(needed)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from .._bridge.compile.watch.observer import acts_outside as _acts_outside
 from .._core.arrays.devices import device as _device
+from .._core.builtin_functions import function_of as _function_of
 from .._core.errors import warn as _warn
 from .._core.errors.messages import missing as _missing
 from ..types import Storage as _Storage
@@ -115,7 +116,7 @@ def _named(global_: Any) -> tuple[str, Any]:
     module = getattr(global_, "__module__", "")
     if module == "torchgrad_jax" or module.startswith("torchgrad_jax."):
         module = "torch" + module[len("torchgrad_jax") :]
-    return f"{module}.{global_.__qualname__}", global_
+    return f"{module}.{_function_of(global_).__qualname__}", global_
 
 
 def add_safe_globals(safe_globals: Sequence[Any]) -> None:

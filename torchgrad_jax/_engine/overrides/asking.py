@@ -15,6 +15,7 @@ from ..._core.arrays.devices import device
 from ..._core.arrays.dtypes import dtype
 from ..._core.arrays.formats import memory_format
 from ..._core.arrays.shapes import Size
+from ..._core.builtin_functions import function_of, shown
 from ..._core.errors import warn
 from ..._core.state import FUNCTION_MODE, MODES
 from ..graph.record import PLAIN
@@ -193,7 +194,7 @@ def dispatch(func: Any, overloaded: Sequence[Any], args: Sequence[Any], kwargs: 
             return result
         asked.append(f"  - mode object {mode!r}\n")
     # For functions whose arguments torch rewrites before modes see them.
-    seen = getattr(func, "seen", None)
+    seen = getattr(function_of(func), "seen", None)
     if seen is not None:
         args = seen(args)
     for a in overloaded:
@@ -296,5 +297,5 @@ def _find_names() -> dict[Any, str]:
 def public_functions() -> Iterator[tuple[str, Any]]:
     """Public functions that can be overridden, with their namespaces."""
     for space, names in NAMESPACES.items():
-        yield from ((space, fn) for fn in names.values() if isinstance(fn, types.FunctionType))
-    yield from DECLARED
+        yield from ((space, fn) for fn in names.values() if isinstance(function_of(fn), types.FunctionType))
+    yield from ((space, shown(fn)) for space, fn in DECLARED)

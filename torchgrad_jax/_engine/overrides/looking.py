@@ -13,6 +13,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..._core.builtin_functions import function_of, shown
 from ..._core.state import MODES
 from ..memory.tensor import Tensor
 from . import asking
@@ -113,12 +114,14 @@ def _looking(getter: bool, closed: int) -> types.CodeType:
 
 def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]:
     """What a function does once it looks: ask whoever overrides `func`, or do what `plain` does."""
+    asked: tuple[str, ...] | None = getattr(plain, "asked", None)
 
     def look(args: Any, kwargs: Any) -> Any:
         found: Sequence[Any] = ()
         for a in (*args, *kwargs.values()) if kwargs else args:
             if a.__class__ not in ORDINARY:
-                found = () if kind == "factory" else overloaded(in_sequences(args, kwargs))
+                of = (args, kwargs) if asked is None else (args[: len(asked)], {n: kwargs.get(n) for n in asked})
+                found = () if kind == "factory" else overloaded(in_sequences(*of))
                 break
         if not found:
             modes = MODES.function_modes
@@ -146,9 +149,10 @@ def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]
 
 def _watch(fn: Any, func: Any, kind: str = "function") -> None:
     """Make a function look for overrides, in place; handlers are given `func`."""
+    fn = function_of(fn)
     if not isinstance(fn, types.FunctionType) or fn in _plain:
         return
-    plain = _plain[fn] = _copied(fn)
+    plain = _plain[fn] = _plain[shown(fn)] = _copied(fn)
     if fn.__globals__.get("_me") is fn:  # a row's: its own globals hold it
         fn.__globals__["_me"] = plain
     # Another thread may call the function in between.
@@ -227,10 +231,17 @@ def skipping() -> bool:
     return skip
 
 
-def public(space: str = "") -> Callable[[Any], Any]:
-    """Declare a function written by hand as one that can be overridden."""
+def public(space: str = "", asked: tuple[str, ...] | None = None) -> Callable[[Any], Any]:
+    """Declare a function written by hand as one that can be overridden.
+
+    Args:
+        space: the namespace that it is in.
+        asked: its first parameters, if only the arguments for these may override it.
+    """
 
     def declare(fn: Any) -> Any:
+        if asked is not None:
+            fn.asked = asked
         DECLARED.append((space, fn))
         if ACTIVE:
             _watch(fn, fn)

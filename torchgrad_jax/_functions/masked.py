@@ -289,7 +289,8 @@ def logaddexp(
     other_mask: Tensor | None = None,
 ) -> Tensor:
     """The logarithm of the sum of two exponentials, each under its own mask."""
-    x, y = _kept(input, input_mask, -math.inf), _kept(other, other_mask, -math.inf)
+    x = _kept(input, input_mask, lambda: _extreme("logaddexp", input, -1))
+    y = _kept(other, other_mask, lambda: _extreme("logaddexp", other, -1))
     return _cast(torch["logaddexp"](x, y), dtype or input._m.dtype)
 
 

@@ -132,8 +132,12 @@ def nuttall(points: _Points, *, sym: bool) -> Values:
 @_window
 def cosine(points: _Points, *, sym: bool) -> Values:
     """Half a sine wave."""
-    step = math.pi / (points.period + 1)
-    return lambda: ops.sin(points.spaced(0.5 * step, step))
+
+    def values() -> Tensor:
+        step = math.pi / (points.period + 1)
+        return ops.sin(points.spaced(0.5 * step, step))
+
+    return values
 
 
 @_window

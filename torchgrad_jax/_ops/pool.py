@@ -315,6 +315,7 @@ def max_pool2d_with_indices(
 @inner_op(node="MaxPool2DWithIndicesBackwardBackward0", layout=following(1))
 def _max_pool2d_with_indices_backward(input: Array, source: Array, indices: Array) -> Array:
     """A gradient of maxima, sent to where these were in `source`."""
+    _refuse("max_pool2d_backward", input)
     planes, size = math.prod(source.shape[:-2]), math.prod(source.shape[-2:])
     at = indices.reshape(planes, -1)
     row = lax.broadcasted_iota(at.dtype, at.shape, 0)

@@ -61,6 +61,7 @@ LAYERS: tuple[tuple[str, frozenset[str]], ...] = (
                 "quasirandom",
                 "random",
                 "return_types",
+                "signal",
                 "special",
                 "storage",
                 "types",

@@ -100,6 +100,7 @@ from . import quasirandom as quasirandom
 from . import random as random
 from . import return_types as return_types
 from . import serialization as serialization
+from . import signal as signal
 from . import special as special
 from . import storage as storage
 from . import testing as testing
@@ -247,7 +248,6 @@ nested: Any
 numa: Any
 onnx: Any
 quantization: Any
-signal: Any
 sparse: Any
 xpu: Any
 

@@ -11,6 +11,7 @@ ANY = (*FLOATS, *INTS, *BOOL, *COMPLEX)
 RANGE = et(t(2, 3), 2)
 PLACES = t(4, special=(0.0, 1.0, 3.0, 4.0), grad=False)
 WINDOW = t(4, low=0.5, grad=False)
+COMPLEX_WINDOW = t(4, low=0.5, dtype="complex128", grad=False)
 NONE = b(3, special=(False,) * 3)
 
 
@@ -219,11 +220,23 @@ REDUCTIONS = (
             "std": (1,),
             "norm": (2.0, 1),
             "logsumexp": (1,),
+            "softmax": (1,),
+            "log_softmax": (1,),
+            "softmin": (1,),
+            "normalize": (2.0, 1),
+            "cumsum": (1,),
+            "cumprod": (1,),
         }.items()
     ),
     *(
         case(f"torch.masked.{name}", s(t(2, 3), 1, mask=b(2, 3, special=(True, False, True))), derivatives=0)
         for name in ("argmax", "argmin")
+    ),
+    case(
+        "torch.masked.logaddexp",
+        s(t(3), t(3), input_mask=b(3, special=(True, False, True))),
+        s(t(3), t(3), other_mask=b(3, special=(True, False, True)), dtype=D("float32"), second=False),
+        s(t(3), t(3)),
     ),
 )
 
@@ -235,6 +248,9 @@ MASKED = (
     case("torch.masked.amax", s(b(2), 0)),
     case("torch.masked.sum", errors=(et(t(2), 0, mask=b(1, 1, 2)),)),
     case("torch.masked.var", errors=(et(i(3, high=3), 0, True, correction=2),)),
+    case("torch.masked.cumsum", s(i(2, 3, high=5), 0, dtype=D("float64"), mask=b(3))),
+    case("torch.masked.softmax", s(t(2, 3), 1, mask=b(3, special=(False,) * 3)), errors=(e(b(2), 0, mask=b(2)),)),
+    case("torch.masked.normalize", s(t(2, 3), 1.0, 0, eps=10.0, mask=b(2, 1)), errors=(e(t(2), 2.0, 1),)),
 )
 
 TRANSFORMS = (
@@ -265,8 +281,45 @@ TRANSFORMS = (
         s(t(3, 6, dtype="complex128"), 4, window=WINDOW),
         s(t(3, 11, dtype="complex128"), 4, window=WINDOW, length=8, second=False),
         s(t(3, 4, dtype="complex64"), 4, second=False),
-        errors=(et(t(3, 6), 4),),
+        errors=(
+            et(t(3, 6), 4),
+            et(t(4, 6, dtype="complex128"), 4, window=COMPLEX_WINDOW),
+            et(t(3, 6, dtype="complex128"), 4, window=WINDOW, return_complex=True),
+        ),
     ),
+    *(
+        case(
+            f"torch.signal.windows.{name}",
+            s(5, **own),
+            s(6, sym=False, dtype=D("float64"), **own),
+            s(1, **own),
+            s(0, **own),
+            errors=(e(-1, **own), e(5, dtype=D("int64"), **own), et(5, out=1, **own)),
+            derivatives=0,
+        )
+        for name, own in {
+            "bartlett": {},
+            "blackman": {},
+            "cosine": {},
+            "exponential": {},
+            "gaussian": {"std": 2.0},
+            "general_cosine": {"a": [0.5, 0.3, 0.2]},
+            "general_hamming": {"alpha": 0.6},
+            "hamming": {},
+            "hann": {},
+            "kaiser": {"beta": 8.0},
+            "nuttall": {},
+        }.items()
+    ),
+    case(
+        "torch.signal.windows.exponential",
+        s(5, center=1.0, sym=False, tau=2.0),
+        errors=(e(5, center=1.0), e(5, tau=0.0)),
+        derivatives=0,
+    ),
+    case("torch.signal.windows.general_cosine", errors=(et(5, a=[]), et(5, a=1), et(5)), derivatives=0),
+    case("torch.signal.windows.gaussian", errors=(e(5, std=-1),), derivatives=0),
+    case("torch.signal.windows.kaiser", errors=(e(4, beta=-1),), derivatives=0),
     case(
         "torch.svd_lowrank",
         s(t(5, 3), 2, grads=False),
@@ -289,6 +342,36 @@ TRANSFORMS = (
 LAYERS = (
     case("torch.ops.aten.slice", s(t(5, 2), 0, 1, None, 2), core="slice"),
     case("torch._softmax_backward_data", s(t(2, 3), t(2, 3), 1, D("float64"))),
+    case(
+        "torch.ops.aten.native_dropout_backward",
+        s(t(2, 3), b(2, 3), 2.0),
+        s(i(2, 3, high=5), b(2, 3), 2.0),
+        core="native_dropout_backward",
+        jvp=False,
+    ),
+    case(
+        "torch.ops.aten.max_pool2d_with_indices_backward",
+        s(t(1, 2, 2, 1), t(1, 2, 4, 3), [2, 2], [2, 2], [0, 0], [1, 1], False, i(1, 2, 2, 1, high=12)),
+        core="max_pool2d_with_indices_backward",
+    ),
+    case(
+        "torch._native_batch_norm_legit",
+        # The statistics are results too, without a gradient in torch.
+        s(t(3, 2), t(2), t(2), True, 0.1, 1e-5, smooth=False),
+        s(t(3, 2), t(2), t(2), t(2, grad=False), t(2, low=0.5, grad=False), False, 0.1, 1e-5),
+        errors=(e(t(3, 2), None),),
+    ),
+    case(
+        "torch.ops.aten._batch_norm_with_update",
+        s(t(3, 2), t(2), t(2), t(2, grad=False), t(2, low=0.5, grad=False), 0.1, 1e-5, smooth=False),
+        core="_batch_norm_with_update",
+    ),
+    case(
+        "torch.ops.aten._upsample_bilinear2d_aa",
+        s(t(1, 1, 4, 4), [2, 3], False),
+        s(t(1, 1, 4, 4), None, True, [0.5, 0.75], second=False),
+        core="_upsample_bilinear2d_aa",
+    ),
     case(
         "torch.nn.functional.linear_cross_entropy",
         s(t(4, 3), t(2, 3), i(4, high=2)),

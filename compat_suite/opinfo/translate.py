@@ -10,7 +10,7 @@ import numpy as np
 
 from ..libs import Lib, dtype_name
 
-NAMESPACES = ("", "nn.functional", "linalg", "fft", "special", "masked", "Tensor")
+NAMESPACES = ("", "nn.functional", "linalg", "fft", "special", "signal.windows", "masked", "Tensor")
 
 
 class Untranslatable(Exception):

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 
-from tests.programs import Programs
+from tests.programs import Programs, complaint, first_line
 
 from .programs import attempt, gradients, numbers, quietly
 
@@ -189,3 +189,46 @@ def norms_except_a_dimension(m):
     v = numbers(m, 2, 3, 4, requires_grad=True)
     outs = [m.norm_except_dim(v, 2, d) for d in (-1, 0, 1, 2)]
     return [(o.detach(), o.stride(), m.autograd.grad(o.sum(), v)[0]) for o in outs]
+
+
+OPTIONS = [{"batch_chunk_size": n} for n in (None, 2, 0, -1, 2.5, "2")] + [
+    {"chunking_method": c}
+    for c in ("auto", None, "aspect_ratio", "aspect_ratio:2", "aspect_ratio:0", "aspect_ratio:", "")
+]
+OPTIONS += [{"acc_policy": p} for p in ("auto", "accurate", "balanced", "compact", "quick", None)]
+DTYPES = ("float16", "bfloat16", "float32", "float64", "int32", "complex64")
+
+
+@program
+def options_of_chunks(m):
+    options = m.nn.LinearCrossEntropyOptions
+    given = [*OPTIONS, *({"acc_dtype": getattr(m, d)} for d in DTYPES)]
+    return [complaint(lambda g=g: options(**g))[0] for g in given]
+
+
+@program
+def sums_of_chunks_in_another_dtype(m):
+    def loss(dtype, acc):
+        x, w = numbers(m, 3, 4).to(getattr(m, dtype)), numbers(m, 5, 4).to(getattr(m, dtype))
+        options = m.nn.LinearCrossEntropyOptions(acc_dtype=getattr(m, acc))
+        return first_line(lambda: m.nn.functional.linear_cross_entropy(x, w, classes(m), options=options))
+
+    return [[loss(dtype, acc) for acc in DTYPES[:4]] for dtype in DTYPES[:4]]
+
+
+@program
+def options_are_known_by_their_fields(m):
+    x, w = numbers(m, 3, 4), numbers(m, 5, 4)
+    own = m.nn.LinearCrossEntropyOptions(batch_chunk_size=2)
+
+    class Other(type(own)):
+        __slots__ = ()
+
+    loss = partial(m.nn.functional.linear_cross_entropy, x, w, classes(m))
+    wrong = [complaint(lambda o=o: loss(options=o))[0] for o in (3, {}, "auto")]
+    return loss(options=own), loss(options=Other(batch_chunk_size=2)), wrong
+
+
+@program
+def options_are_found_where_pickles_look(m):
+    return [m.nn.LinearCrossEntropyOptions.__module__.partition(".")[2], m.nn.LinearCrossEntropyOptions.__qualname__]

@@ -1,11 +1,13 @@
 """What torch.overrides offers to functions of one's own, and its lists of functions; compared with torch."""
 
 import inspect
+import operator
 from typing import Any
 
 import pytest
 
 import torchgrad_jax as tg
+from tests.differential import agree
 from tests.programs import Programs
 
 program = Programs()
@@ -166,3 +168,50 @@ def test_every_method_can_be_overridden():
         if fn in tg.overrides.get_overridable_functions()[tg.Tensor]:
             wanted = getattr(tg.Tensor, operators.get(name, name))
             assert fn(x) is wanted, name
+
+
+class OfPyTorch:
+    """A function of PyTorch, which computes nothing with tensors of others: it asks them."""
+
+    def __init__(self, module, name):
+        self.__module__, self.__name__ = module, name
+
+    def __call__(self, *args, **kwargs):
+        return type(args[0]).__torch_function__(self, (type(args[0]),), args, kwargs)
+
+
+@pytest.mark.parametrize(
+    "module, name, path, more",
+    [
+        ("torch", "sin", "sin", ()),
+        ("torch", "pairwise_distance", "nn.functional.pairwise_distance", ([[0.5, 1.0]],)),
+        ("torch.functional", "norm", "norm", ()),
+        ("torch.nn.functional", "relu", "nn.functional.relu", ()),
+        ("torch._C._nn", "linear", "nn.functional.linear", ([[0.5, 1.0]],)),
+        ("torch._C._linalg", "linalg_norm", "linalg.norm", ()),
+        ("torch._C._fft", "fft_fft", "fft.fft", ()),
+        ("torch._C._special", "special_erf", "special.erf", ()),
+    ],
+)
+def test_functions_of_pytorch_that_ask_tensors_of_this_package_are_answered_by_its_own(module, name, path, more):
+    args = [tg.tensor(values) for values in ([[-1.0, 2.0]], *more)]
+    want = operator.attrgetter(path)(tg)(*args)
+    agree(OfPyTorch(module, name)(*args), want)
+    mine = type("Mine", (tg.Tensor,), {})
+    out = OfPyTorch(module, name)(*(a.as_subclass(mine) for a in args))
+    assert type(out) is mine
+    agree(out.as_subclass(tg.Tensor), want)
+
+
+@pytest.mark.parametrize("module, name", [("torch", "no_such"), ("torch.no_such", "sin")])
+def test_functions_of_pytorch_alone_are_refused(module, name):
+    with pytest.raises(TypeError, match=f"{module}.{name} is a function of PyTorch, called with tensors of torchgrad"):
+        OfPyTorch(module, name)(tg.ones(2))
+
+
+def test_a_distance_of_pytorch_is_computed():
+    distance = OfPyTorch("torch", "pairwise_distance")
+    a, p, n = (tg.tensor(values, requires_grad=True) for values in ([[1.0, 2.0]], [[0.5, 1.0]], [[3.0, -1.0]]))
+    loss = tg.nn.functional.triplet_margin_with_distance_loss
+    given, own = ([fn(a, p, n, distance_function=d, margin=9.0)] for fn, d in ((loss, distance), (loss, None)))
+    agree(given + list(tg.autograd.grad(given[0], (a, p, n))), own + list(tg.autograd.grad(own[0], (a, p, n))))

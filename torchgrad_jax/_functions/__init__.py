@@ -9,7 +9,7 @@ FAMILIES = (
     "windows", "random", "fills", "sampling", "gamma", "convert", "constructors", "storage", "typed_storage",
     "symbolic", "misc", "indexing", "pointwise", "activation", "loss", "reduce", "sort", "index", "copies", "selection",
     "matmul", "einsum", "linalg", "fft", "special", "conv", "pool", "norm", "attention", "vision", "layers",
-    "recurrent", "aten", "histograms", "linear_loss", "lowrank", "masked", "spectral",
+    "recurrent", "aten", "histograms", "linear_loss", "lowrank", "masked", "signal_windows", "spectral",
     "legacy", "unsupported", "replay", "grouped",
 )  # fmt: skip
 

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from .._core.arrays import dtypes
 from .._engine.entry.bind import NAMESPACES, composite, ops
 from .._engine.memory.tensor import Tensor
-
-
-@dataclass(frozen=True)
-class LinearCrossEntropyOptions:
-    """How torch would cut the batch into chunks to save memory.
-
-    Differs from torch: XLA decides how a product and its loss share memory, so that the result is
-    the same with and without options, and all derivatives exist.
-    """
-
-    allow_retain_graph: bool = False
-    batch_chunk_size: int | None = None
-    chunking_method: str | None = "auto"
-    acc_policy: str = "auto"
-    acc_dtype: Any = None
 
 
 def _check(input: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, ignore: Any) -> None:
@@ -47,6 +31,16 @@ def _check(input: Tensor, weight: Tensor, target: Tensor, bias: Tensor | None, i
         raise RuntimeError("ignore_index cannot be specified when target contains probabilities")
 
 
+def _check_options(acc: Any, dtype: dtypes.dtype) -> None:
+    """Refuse a dtype of sums in which torch does not add up its chunks."""
+    widened = acc is dtypes.float32 and dtype in (dtypes.float16, dtypes.bfloat16)
+    if acc is not None and acc is not dtype and not widened:
+        raise RuntimeError(
+            f"linear_cross_entropy supports float32 acc_dtype with float16/bfloat16 inputs, but got {acc!r} acc_dtype "
+            f"and {dtype!r} inputs."
+        )
+
+
 @composite(namespace="nn.functional", method=False)
 def linear_cross_entropy(
     input: Tensor,
@@ -58,13 +52,14 @@ def linear_cross_entropy(
     reduction: str = "mean",
     ignore_index: int | None = None,
     label_smoothing: float = 0.0,
-    options: LinearCrossEntropyOptions | None = None,
+    options: Any = None,
 ) -> Tensor:
     """`cross_entropy` of `linear`; the weight may have several dimensions of classes and positions."""
     _check(input, linear_weight, target, linear_bias, ignore_index)
-    if options is not None and not isinstance(options, LinearCrossEntropyOptions):
-        raise TypeError(f"expected options to be LinearCrossEntropyOptions, got {type(options).__name__}")
     out_shape = linear_weight._m.shape[:-1]
+    in_chunks = len(out_shape) == 1 and not label_smoothing and target._m.dtype is dtypes.int64
+    if options is not None and in_chunks:
+        _check_options(options.acc_dtype, input._m.dtype)
     flat = linear_weight
     bias = linear_bias
     if len(out_shape) > 1:

@@ -108,6 +108,20 @@ def prod(
 
 
 @_masked
+def cumsum(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Running sums that pass over what is masked out."""
+    kept = _kept(input, mask, 0)
+    return torch["cumsum"](kept, dim, dtype=dtype or input._m.dtype)
+
+
+@_masked
+def cumprod(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Running products that pass over what is masked out."""
+    kept = _kept(input, mask, 1)
+    return torch["cumprod"](kept, dim, dtype=dtype or input._m.dtype)
+
+
+@_masked
 def amax(
     input: Tensor, dim: Any = None, *, keepdim: bool = False, dtype: Any = None, mask: Tensor | None = None
 ) -> Tensor:
@@ -263,3 +277,89 @@ def logsumexp(
     kept = _kept(input, mask, lambda: _extreme("logsumexp", input, -1))
     out = torch["logsumexp"](kept, _dims(dim, input._m.ndim), bool(keepdim))
     return _cast(out, dtype or input._m.dtype)
+
+
+@_masked
+def logaddexp(
+    input: Tensor,
+    other: Tensor,
+    *,
+    dtype: Any = None,
+    input_mask: Tensor | None = None,
+    other_mask: Tensor | None = None,
+) -> Tensor:
+    """The logarithm of the sum of two exponentials, each under its own mask."""
+    x = _kept(input, input_mask, lambda: _extreme("logaddexp", input, -1))
+    y = _kept(other, other_mask, lambda: _extreme("logaddexp", other, -1))
+    return _cast(torch["logaddexp"](x, y), dtype or input._m.dtype)
+
+
+# --- normalisations -------------------------------------------------------------------------------
+
+
+@_masked
+def softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the elements that the mask keeps; the others get 0."""
+    kept = _kept(input, mask, lambda: _extreme("softmax", input, -1))
+    return torch["softmax"](kept, dim, dtype=dtype or input._m.dtype)
+
+
+@_masked
+def log_softmax(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """The logarithm of softmax over the elements that the mask keeps."""
+    kept = _kept(input, mask, lambda: _extreme("log_softmax", input, -1))
+    return torch["log_softmax"](kept, dim, dtype=dtype or input._m.dtype)
+
+
+@_masked
+def softmin(input: Tensor, dim: int, *, dtype: Any = None, mask: Tensor | None = None) -> Tensor:
+    """Softmin over the elements that the mask keeps; the others get 0."""
+    kept = _kept(input, mask, lambda: _extreme("softmin", input, 1))
+    return NAMESPACES["nn.functional"]["softmin"](kept, dim, dtype=dtype or input._m.dtype)
+
+
+@_masked
+def normalize(
+    input: Tensor, ord: float, dim: int, *, eps: float = 1e-12, dtype: Any = None, mask: Tensor | None = None
+) -> Tensor:
+    """The kept elements divided by their norm, or by `eps` where that is larger."""
+    dtype = dtype or input._m.dtype
+    kept = _kept(input, mask, 0)
+    size = norm(input, ord, dim, keepdim=True, dtype=dtype, mask=mask)
+    least = from_host(np.asarray(eps).astype(size._m.dtype.np), input._m.device)
+    return ops.true_divide(kept, ops.maximum(size, least))
+
+
+# --- masks of results -----------------------------------------------------------------------------
+
+_SHAPED = ("softmax", "log_softmax", "softmin", "normalize", "cumsum", "cumprod")
+
+
+def _input_mask(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """The mask among the arguments of a masked function, as bools of the input's shape."""
+    mask = kwargs.get("mask")
+    if mask is None:
+        raise ValueError("input mask must be specified")
+    return _mask(input, mask)
+
+
+def _output_mask(op: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+    """Which results of a masked function are defined: those with a kept element behind them."""
+    name = op.__name__
+    mask = kwargs.get("mask")
+    if mask is None:
+        mask = from_host(np.ones(input._m.shape, bool), input._m.device)
+    mask = _mask(input, mask)
+    if name in _SHAPED:
+        return mask
+    if name not in NAMESPACES["masked"]:
+        raise ValueError(f"_output_mask expected masked operation (got function {name})")
+    at = 1 if name == "norm" else 0
+    dim = args[at] if len(args) > at else kwargs.get("dim", -1 if name == "median" else None)
+    keepdim = bool(kwargs.get("keepdim", False))
+    for d in reversed(_dims(dim, input._m.ndim)):
+        mask = torch["any"](mask, d, keepdim)
+    return mask
+
+
+NAMESPACES["masked"].update(_input_mask=_input_mask, _output_mask=_output_mask)

@@ -251,11 +251,6 @@ def _check_istft(
             n = x._m.ndim + 1
             raise IndexError(f"Dimension out of range (expected to be in range of [-{n}, {n - 1}], but got -3)")
         raise RuntimeError(f"{call}: expected a tensor with 3 or 4 dimensions, but got {x._m.ndim + 1}")
-    is_complex = window is not None and window._m.dtype.is_complex
-    if return_complex and onesided is not False:
-        raise RuntimeError("Cannot have onesided output if window or input is complex")
-    if not return_complex and is_complex:
-        raise RuntimeError("Complex windows are incompatible with return_complex=False")
     one = n_fft != shape[-2] if onesided is None else onesided
     expected = n_fft // 2 + 1 if one else n_fft
     if shape[-2] != expected:
@@ -271,4 +266,8 @@ def _check_istft(
         raise RuntimeError(f"{call}: expected 0 < win_length <= n_fft")
     if window is not None and window._m.shape != (length,):
         raise RuntimeError(f"{call}: Invalid window shape. window has to be 1D and length of `win_length`")
+    if return_complex and one:
+        raise RuntimeError("Cannot have onesided output if window or input is complex")
+    if not return_complex and window is not None and window._m.dtype.is_complex:
+        raise RuntimeError("Complex windows are incompatible with return_complex=False")
     return one

@@ -23,7 +23,9 @@ from .._functions.activation import (
     celu as celu, celu_ as celu_, log_softmax as log_softmax, prelu as prelu, rrelu as rrelu, rrelu_ as rrelu_, selu as
     selu, selu_ as selu_, softmax as softmax, threshold as threshold, threshold_ as threshold_,
 )
-from .._functions.aten import _softmax_backward_data as _softmax_backward_data
+from .._functions.aten import (
+    _native_batch_norm_legit as _native_batch_norm_legit, _softmax_backward_data as _softmax_backward_data,
+)
 from .._functions.attention import (
     _scaled_dot_product_flash_attention_for_cpu as _scaled_dot_product_flash_attention_for_cpu,
 )

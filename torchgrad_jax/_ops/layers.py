@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 
 from .._core.jax.products import precision
-from .helpers import is_float
+from .helpers import is_complex, is_float
 from .inner import inner_op
 from .registry import Array, Dims, op
 
@@ -28,3 +28,10 @@ def _native_dropout(input: Array, mask: Array, scale: float) -> Array:
     if not is_float(input):
         raise RuntimeError("result type Float can't be cast to the desired output type Long")
     return jnp.where(mask, input * jnp.array(scale, input.dtype), jnp.zeros((), input.dtype))
+
+
+@inner_op(node="NativeDropoutBackwardBackward0")
+def _native_dropout_backward(input: Array, mask: Array, scale: float) -> Array:
+    """A gradient times a mask and a factor."""
+    dtype = input.dtype if is_float(input) or is_complex(input) else jnp.float32
+    return input.astype(dtype) * (mask.astype(dtype) * jnp.array(scale, dtype))

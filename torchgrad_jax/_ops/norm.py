@@ -22,7 +22,7 @@ from .._core.host import forms_of_images
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import from_zero, is_float
 from .inner import inner_op
-from .registry import Array, Dims, NoGradient, Scalar, TorchKernel, op
+from .registry import Array, Dims, NoGradient, Scalar, TorchKernel, op, variant
 
 Shape = tuple[int, ...]
 
@@ -187,6 +187,15 @@ def native_batch_norm(
         (mean.astype(var.dtype) * momentum + running_mean.astype(var.dtype) * kept).astype(running_mean.dtype),
         (unbiased * momentum + running_var.astype(var.dtype) * kept).astype(running_var.dtype),
     )
+
+
+# torch has further names for this computation, whose nodes are called after them.
+for _form, _node in (
+    ("_legit", "NativeBatchNormLegitBackward0"),
+    ("_legit_no_stats", "NativeBatchNormLegitBackward1"),
+    ("_with_update", "BatchNormWithUpdateBackward0"),
+):
+    variant("_native_batch_norm", f"_batch_norm{_form}", node=_node)
 
 
 def _check_batch_norm(

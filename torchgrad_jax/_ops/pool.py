@@ -312,6 +312,17 @@ def max_pool2d_with_indices(
     return _max_pool("max_pool2d", input, 2, kernel_size, stride, padding, dilation, ceil_mode)
 
 
+@inner_op(node="MaxPool2DWithIndicesBackwardBackward0", layout=following(1))
+def _max_pool2d_with_indices_backward(input: Array, source: Array, indices: Array) -> Array:
+    """A gradient of maxima, sent to where these were in `source`."""
+    _refuse("max_pool2d_backward", input)
+    planes, size = math.prod(source.shape[:-2]), math.prod(source.shape[-2:])
+    at = indices.reshape(planes, -1)
+    row = lax.broadcasted_iota(at.dtype, at.shape, 0)
+    sent = jnp.zeros((planes, size), input.dtype).at[row, at].add(input.reshape(at.shape), mode="promise_in_bounds")
+    return sent.reshape(source.shape)
+
+
 @inner_op(
     node="MaxPool3DWithIndicesBackward0",
     no_gradient={NoGradient.ZEROS: ("input",)},

@@ -10,13 +10,10 @@ from .._engine.entry.bind import NAMESPACES
 
 globals().update(NAMESPACES["masked"])
 _NO_MASKED_TENSOR = "tensors that carry their mask are out of scope; the functions of torch.masked take the mask"
-_NO_REDUCTION = "torch.masked has the functions that reduce; fill what the mask leaves out with masked_fill first"
 MaskedTensor, as_masked_tensor, masked_tensor = (
     _refusal(f"torch.masked.{name}", _NO_MASKED_TENSOR, NotImplementedError)
     for name in ("MaskedTensor", "as_masked_tensor", "masked_tensor")
 )
-for _name in ("cumprod", "cumsum", "log_softmax", "logaddexp", "normalize", "softmax", "softmin"):
-    globals()[_name] = _refusal(f"torch.masked.{_name}", _NO_REDUCTION, NotImplementedError)
 
 
 def is_masked_tensor(obj: Any, /) -> bool:

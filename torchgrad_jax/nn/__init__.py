@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.errors.messages import missing as _missing
-from .._functions.linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from . import (
     _reduction as _reduction,
     attention as attention,

@@ -54,7 +54,6 @@ def _no_exporter(*descriptors: str) -> Callable[[Any], Any]:
 
 _SPARSE = "sparse layouts are out of scope; only torch.strided is supported"
 _NESTED = "nested and jagged tensors are out of scope"
-_WINDOWS = "torch.hann_window and its relatives make windows; scipy.signal.windows has the others"
 _QUANTIZED = "quantized tensors are out of scope"
 _PASSES = "passes over graphs of torch.fx are out of scope; change the graph, or derive from torch.fx.Transformer"
 _REMOTE = "calls and gradients between processes are out of scope; use torch.distributed's collectives"
@@ -87,11 +86,6 @@ MODULES: dict[str, Absent] = {
     "ao": Absent(_QUANTIZED),
     "ao.quantization": _QUANTIZATION,
     "quantization": _QUANTIZATION,
-    "signal": Absent(_WINDOWS),
-    "signal.windows": Absent(
-        _WINDOWS,
-        "bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann kaiser nuttall",
-    ),
     "sparse": Absent(
         _SPARSE,
         "SparseSemiStructuredTensor SparseSemiStructuredTensorCUSPARSELT SparseSemiStructuredTensorCUTLASS addmm "

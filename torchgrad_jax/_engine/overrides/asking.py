@@ -5,6 +5,7 @@ When functions look for them is the subject of `looking`.
 
 from __future__ import annotations
 
+import importlib
 import types
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,8 @@ from ..._core.state import FUNCTION_MODE, MODES
 from ..graph.record import PLAIN
 from ..memory.tensor import Tensor
 from ..surface import NAMESPACES, public_name
+
+_PACKAGE = __name__.partition(".")[0]
 
 ENABLED, SUBCLASSES_DISABLED, ALL_DISABLED = range(3)
 """Values of `MODES.functions_disabled`."""
@@ -229,9 +232,27 @@ def torch_function(cls: type, func: Any, types: Any, args: Any = (), kwargs: Any
     """`Tensor.__torch_function__`: do as usual, and make the results instances of `cls`."""
     if not all(issubclass(cls, t) for t in types):
         return NotImplemented
+    if (getattr(func, "__module__", None) or "").partition(".")[0] == "torch":
+        func = own_function(func)
     with DisableTorchFunctionSubclass():
         out = func(*args, **kwargs or {})
         return out if func in unconverted() else convert(out, cls)
+
+
+def own_function(func: Any) -> Any:
+    """Return the function of this package for one of PyTorch's, which asks tensors that are not its own what to do.
+
+    PyTorch's modules call its functions (`torch.nn.PairwiseDistance()` given tensors of this package). Such a function
+    computes nothing with them: called again, it would ask again. Both have the same names, as pickle needs them.
+    """
+    home = _PACKAGE + func.__module__.replace("torch._C._nn", "torch.nn.functional").removeprefix("torch")
+    try:
+        return getattr(importlib.import_module(home), func.__name__)
+    except (ImportError, AttributeError):
+        raise TypeError(
+            f"{func.__module__}.{func.__name__} is a function of PyTorch, called with tensors of torchgrad_jax, which "
+            "has no function of this name: convert the tensors through NumPy"
+        ) from None
 
 
 def convert(value: Any, cls: type) -> Any:

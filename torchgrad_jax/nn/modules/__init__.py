@@ -3,7 +3,6 @@
 # ruff: noqa: F403 - each file lists its layers
 from __future__ import annotations
 
-from ..._functions.linear_loss import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from .activation import *
 from .adaptive import *
 from .batchnorm import *
@@ -16,6 +15,7 @@ from .flatten import *
 from .fold import *
 from .instancenorm import *
 from .linear import *
+from .linear_cross_entropy_options import LinearCrossEntropyOptions as LinearCrossEntropyOptions
 from .loss import *
 from .module import Module as Module
 from .normalization import *

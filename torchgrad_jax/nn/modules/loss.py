@@ -8,10 +8,10 @@ from typing import Any
 
 from ..._core.errors import warn
 from ..._engine.memory.tensor import Tensor
-from ..._functions.linear_loss import LinearCrossEntropyOptions
 from .. import _reduction, functional as F
 from .distance import PairwiseDistance
 from .linear import Linear
+from .linear_cross_entropy_options import LinearCrossEntropyOptions
 from .module import Module
 
 __all__ = [

@@ -1,0 +1,5 @@
+"""torch.signal: window functions."""
+
+from . import windows as windows
+
+__all__ = ["windows"]

@@ -1,4 +1,4 @@
-"""Edges of each dtype, whatever form computes a function: NumPy or XLA, in place, `out=`, a list, numbers or tensors."""
+"""Edges of each dtype, in every form of a function: by NumPy or XLA, in place, `out=`, a list, numbers or tensors."""
 
 from __future__ import annotations
 

@@ -165,13 +165,18 @@ def _i1_jvp(primals: Any, tangents: Any) -> Any:
 
 
 sigmoid = unary("sigmoid", _sigmoid, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))
+
+
 @half_as_float
 def _slope_of_erf(x: Array) -> Array:
     return (2 / math.sqrt(math.pi)) * lax.exp(-lax.square(x))
 
 
 erf_ = unary(
-    "erf", refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT, rule=lambda x, y, t: t * _slope_of_erf(x)
+    "erf",
+    refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX),
+    promote=FLOAT,
+    rule=lambda x, y, t: t * _slope_of_erf(x),
 )
 erfc = unary(
     "erfc",
@@ -202,7 +207,10 @@ erfinv = unary(
     rule=lambda x, y, t: t * _slope_of_erf_inv(_erf_inv(x)),
 )
 lgamma = unary(
-    "lgamma", refusing(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT, rule=lambda x, y, t: t * _rounded_polygamma(0, x)
+    "lgamma",
+    refusing(_lgamma, "lgamma_vml_cpu", COMPLEX),
+    promote=FLOAT,
+    rule=lambda x, y, t: t * _rounded_polygamma(0, x),
 )
 digamma = unary(
     "digamma",

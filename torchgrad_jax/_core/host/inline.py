@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
+import jax.numpy as jnp
 import numpy as np
 
 Step = Callable[..., Any]
@@ -38,7 +38,7 @@ def _compiled(text: str, names: tuple[str, ...]) -> Any:
     return compile(text.format(*names), f"{__file__}:step", "eval")
 
 
-HALVES = (np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16))
+HALVES = (np.dtype(np.float16), np.dtype(jnp.bfloat16))
 """Types that steps move and convert; they compute in float32 instead. XLA does so, too, but takes the subnormal numbers
 of bfloat16, which are some of float32, for zeros."""
 

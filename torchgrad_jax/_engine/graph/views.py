@@ -118,9 +118,9 @@ def view_creation(mode: int, multi: bool) -> int:
         return CREATED_INFERENCE
     if not mode & GRAD:
         return CREATED_NO_GRAD
-    if not multi or (MODES.transposed is not None and MODES.transforming_levels.along_tangents_alone()):
-        return CREATED_DEFAULT
-    return CREATED_MULTI
+    if multi and MODES.transposed is not None:
+        multi = not MODES.transforming_levels.along_tangents_alone()
+    return CREATED_MULTI if multi else CREATED_DEFAULT
 
 
 def apply_view(call: Call, leaves: Sequence[Any]) -> Any:

@@ -195,7 +195,7 @@ def _improved_erf_inv(x: Array) -> Array:
     y = lax.erf_inv(x)
     size = jnp.abs(x)
     beyond = jnp.where(size < 0.5, lax.erf(jnp.abs(y)) - size, (1 - size) - lax.erfc(jnp.abs(y)))
-    return jnp.where(size < 1, y - jnp.sign(x) * beyond * _slope_of_erf_inv(y), y)
+    return jnp.where((size < 1) & (size > 0), y - jnp.sign(x) * beyond * _slope_of_erf_inv(y), y)
 
 
 _erf_inv = with_rule(_improved_erf_inv, lambda x, y, t: t * _slope_of_erf_inv(y))

@@ -30,6 +30,7 @@ TWO = """
 LOSSES = """
     mse_loss l1_loss smooth_l1_loss huber_loss binary_cross_entropy_with_logits kl_div poisson_nll_loss
 """
+FLOATS = ("float32", "float16", "bfloat16")
 EACH = len(POINTS) * len(INCOMING)
 PAIRS = len(PAIRED) ** 2 * len(FEWER_INCOMING)
 POINT, LEFT, RIGHT = t(EACH, make="points"), t(PAIRS, make="left"), t(PAIRS, make="right")
@@ -44,13 +45,13 @@ EXCEPTIONS: dict[str, dict[str, Any]] = {
 
 def of_points(op: str, *args: Any, x: T = POINT, **options: Any) -> Case:
     """The function of all points."""
-    return case(op, s(x, *args, incoming=INCOMING, second=True), **{"dtypes": ("float32",)} | options)
+    return case(op, s(x, *args, incoming=INCOMING, second=True), **{"dtypes": FLOATS} | options)
 
 
 def of_several(op: str, *args: Any, options: Any = (), **keywords: Any) -> Case:
     """The function of all pairs or triples."""
     call = s(*args, incoming=FEWER_INCOMING, second=True, **keywords)
-    return case(op, call, dtypes=("float32",), **dict(options))
+    return case(op, call, dtypes=FLOATS, **dict(options))
 
 
 def of_rows(op: str, *args: Any, **keywords: Any) -> Case:

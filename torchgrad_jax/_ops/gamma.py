@@ -136,6 +136,11 @@ def _sigmoid(x: Array) -> Array:
     return divide(jnp.ones_like(x), 1 + complexes.exp(-x))
 
 
+def _rounded_polygamma(n: int, x: Array) -> Array:
+    """`_polygamma` in half types as an operator of its own: torch rounds it before it multiplies by it."""
+    return half_as_float(functools.partial(_polygamma, n))(x)
+
+
 _log_gamma = with_rule(lax.lgamma, lambda x, y, t: t * _polygamma(0, x))
 
 
@@ -160,8 +165,25 @@ def _i1_jvp(primals: Any, tangents: Any) -> Any:
 
 
 sigmoid = unary("sigmoid", _sigmoid, promote=FLOAT, rule=half_as_float(lambda x, y, t: t * (y * (1 - y))))
-erf_ = unary("erf", refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX), promote=FLOAT)
-erfc = unary("erfc", refusing(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX), promote=FLOAT)
+
+
+@half_as_float
+def _slope_of_erf(x: Array) -> Array:
+    return (2 / math.sqrt(math.pi)) * lax.exp(-lax.square(x))
+
+
+erf_ = unary(
+    "erf",
+    refusing(half_as_float(erf), "erf_vml_cpu", COMPLEX),
+    promote=FLOAT,
+    rule=lambda x, y, t: t * _slope_of_erf(x),
+)
+erfc = unary(
+    "erfc",
+    refusing(half_as_float(lax.erfc), "erfc_vml_cpu", COMPLEX),
+    promote=FLOAT,
+    rule=lambda x, y, t: -t * _slope_of_erf(x),
+)
 
 
 def _slope_of_erf_inv(y: Array) -> Array:
@@ -173,7 +195,7 @@ def _improved_erf_inv(x: Array) -> Array:
     y = lax.erf_inv(x)
     size = jnp.abs(x)
     beyond = jnp.where(size < 0.5, lax.erf(jnp.abs(y)) - size, (1 - size) - lax.erfc(jnp.abs(y)))
-    return jnp.where(size < 1, y - jnp.sign(x) * beyond * _slope_of_erf_inv(y), y)
+    return jnp.where((size < 1) & (size > 0), y - jnp.sign(x) * beyond * _slope_of_erf_inv(y), y)
 
 
 _erf_inv = with_rule(_improved_erf_inv, lambda x, y, t: t * _slope_of_erf_inv(y))
@@ -185,9 +207,17 @@ erfinv = unary(
     rule=lambda x, y, t: t * _slope_of_erf_inv(_erf_inv(x)),
 )
 lgamma = unary(
-    "lgamma", refusing(_lgamma, "lgamma_vml_cpu", COMPLEX), promote=FLOAT, rule=lambda x, y, t: t * _polygamma(0, x)
+    "lgamma",
+    refusing(_lgamma, "lgamma_vml_cpu", COMPLEX),
+    promote=FLOAT,
+    rule=lambda x, y, t: t * _rounded_polygamma(0, x),
 )
-digamma = unary("digamma", refusing(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX), promote=FLOAT)
+digamma = unary(
+    "digamma",
+    refusing(half_as_float(lambda x: _polygamma(0, x)), "digamma", COMPLEX),
+    promote=FLOAT,
+    rule=lambda x, y, t: t * _rounded_polygamma(1, x),
+)
 # JAX's slope of i0 at 0 is not 0
 i0 = unary(
     "i0",

@@ -198,7 +198,7 @@ def _i0e(x: Array) -> Array:
 
 @custom_jvp
 def _i1e(x: Array) -> Array:
-    return from_zero(lax.bessel_i1e(x))
+    return jnp.where(x == -jnp.inf, -0.0, from_zero(lax.bessel_i1e(x)))
 
 
 @custom_jvp

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Sequence
 from typing import Any
 
 from .._core.arrays import dtypes
-from .._core.arrays.meta import meta
-from .._core.arrays.transfer import filled
-from .._core.errors import messages as errors
 from .._core.state import DUAL, INFERENCE, MODES, Modes
 from .._engine.entry.bind import ops
-from .._engine.graph.views import as_strided_view
-from .._engine.memory.strided import room, storage_offset
-from .._engine.memory.tensor import Tensor, make
+from .._engine.memory.tensor import Tensor
 from .._engine.overrides.looking import public as overridable
-from .._engine.tensor.dual import close_level, forward_grad, set_tangent, tangent_of
+from .._engine.tensor.dual import close_level, forward_grad, has_place_of, laid_out_as, set_tangent, tangent_of
 from ._decorators import DecoratorContext
 
 _current_level = -1
@@ -134,49 +128,11 @@ def _make_dual(tensor: Tensor, tangent: Tensor, *, level: int) -> Tensor:
     MODES.bits = bits & ~DUAL
     try:
         dual = ops._make_dual(tensor)
-        carried = tangent if _has_place_and_strides_of(tangent, tensor) else _laid_out_like(tangent, tensor)
+        carried = tangent if has_place_of(tangent, tensor) else laid_out_as(tangent, tensor)
     finally:
         MODES.bits = bits
     set_tangent(dual, carried)
     return dual
-
-
-def _has_place_and_strides_of(tangent: Tensor, tensor: Tensor) -> bool:
-    """Whether views of both correspond: of the same storage size, at the same place, with the same strides.
-
-    What is mapped over has no storage that a user could see: there the strides decide.
-    """
-    if tangent._m is not tensor._m:
-        strides = zip(tensor._m.shape, tangent._m.strides, tensor._m.strides)
-        if any(n > 1 and a != b for n, a, b in strides):
-            return False
-    if not MODES.run.at_once or tangent._al is tensor._al is None:
-        return True
-    return storage_offset(tangent) == storage_offset(tensor) and room(tangent) == room(tensor)
-
-
-def _laid_out_like(tangent: Tensor, tensor: Tensor) -> Tensor:
-    """A copy of the tangent that lies in its memory as the primal does in its own."""
-    m = tensor._m
-    if any(s == 0 and n > 1 for s, n in zip(m.strides, m.shape)):
-        raise RuntimeError(errors.OVERLAP)  # torch copies into such a layout
-    if not MODES.run.at_once:  # what is mapped over cannot be copied into what is not
-        return _with_order_of(tangent, m.strides)
-    memory = meta((room(tensor),), tangent._m.dtype, m.device)
-    if memory.numel == m.numel and m.dense:
-        m = meta(m.shape, memory.dtype, m.device, m.strides)
-        target = make(filled(m, 0), m)
-    else:
-        whole = make(filled(memory, 0), memory)
-        target = as_strided_view(whole, m.shape, m.strides, storage_offset(tensor)).data
-    return ops.copy_(target, tangent)
-
-
-def _with_order_of(tangent: Tensor, strides: Sequence[int]) -> Tensor:
-    """A copy without gaps whose dimensions lie in memory in the order of these strides."""
-    order = sorted(range(len(strides)), key=lambda d: -strides[d])
-    places = [order.index(d) for d in range(len(order))]
-    return tangent.permute(order).contiguous().permute(places)
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

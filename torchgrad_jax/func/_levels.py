@@ -200,6 +200,14 @@ def running_level() -> Level | None:
     return _RUNNING.level
 
 
+def along_tangents_alone() -> bool:
+    """Whether the levels that this thread is in take derivatives along tangents, and none of them a gradient."""
+    level = _RUNNING.level
+    while level is not None and level.transposed:
+        level = level.around
+    return level is None
+
+
 def matters_around(t: Tensor) -> bool:
     """Whether derivatives of a tensor are taken by more than the innermost transform."""
     if not requires_grad_of(t):

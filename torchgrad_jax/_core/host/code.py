@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from jax import lax
 
 from ..jax.private import DEBUG_INFS, DEBUG_NANS, ArrayImpl
 from . import choice, indexing as host_indexing, inline, shorter, steps as host_steps
@@ -84,6 +85,33 @@ class Line(NamedTuple):
     """The values that it reads."""
 
 
+class _Value(NamedTuple):
+    """An operand or a result of a step."""
+
+    aval: Any
+
+
+class _Step(NamedTuple):
+    """A step that takes the place of one of a jaxpr."""
+
+    primitive: Any
+    params: dict[str, Any]
+    invars: list[Any]
+    outvars: list[Any]
+    effects = ()
+
+
+def _of_halves(eqn: Any) -> bool:
+    return any(v.aval.dtype in inline.HALVES for v in (*eqn.invars, *eqn.outvars))
+
+
+def _widened(v: Any) -> _Value:
+    """What stands for a value in float32, if it is one of a half type."""
+    aval = v.aval
+    half = aval.dtype in inline.HALVES
+    return _Value(jax.core.ShapedArray(aval.shape, np.float32, weak_type=aval.weak_type) if half else aval)
+
+
 class Maker:
     """Code in the making."""
 
@@ -107,6 +135,8 @@ class Maker:
         """The shapes that these have."""
         self.warns = False
         """Whether NumPy may warn of a value."""
+        self.wide: dict[str, str] = {}
+        """By the name of a value of a half type, that of the value in float32 that it is rounded from, or is."""
         self.fresh: set[str] = set()
         """Names of values in new memory, or of numbers."""
         self.spread: dict[str, str] = {}
@@ -333,6 +363,8 @@ class Maker:
             return [moved]
         if (negated := self._sum_of_negatives(eqn, ins)) is not None:
             return [negated]
+        if primitive.spreads and eqn.primitive.name not in host_steps.MOVES and _of_halves(eqn):
+            return [self._in_float32(eqn, ins)]
         for v in (*eqn.invars, *eqn.outvars):
             _check(v.aval, eqn.primitive.name in host_steps.MOVES)
         avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
@@ -364,6 +396,34 @@ class Maker:
         counts = [math.prod(form) for form in (*forms, self._shape(eqn.outvars[0]))]
         self._add(outs, self._line(eqn, fn, target, ins, counts, known), ins)
         return outs
+
+    def _in_float32(self, eqn: Any, ins: Sequence[str]) -> str:
+        """The value of an elementwise step of half types, which is done in float32 and rounded.
+
+        Steps that follow have it as it was before, as XLA's have.
+        """
+        half = next(v.aval for v in (*eqn.outvars, *eqn.invars) if v.aval.dtype in inline.HALVES)
+        if not self.room.spend(host_steps.cost_of_rounding(half)):
+            raise No
+        wide = _Step(eqn.primitive, eqn.params, [*map(_widened, eqn.invars)], [*map(_widened, eqn.outvars)])
+        given = [self._wide(n, v) if v.aval.dtype in inline.HALVES else n for n, v in zip(ins, eqn.invars)]
+        (found,) = self._step(wide, given)
+        out = eqn.outvars[0]
+        if out.aval.dtype not in inline.HALVES:
+            return found
+        name = self._converted(found, wide.outvars[0], out)
+        self.wide[name] = found
+        return name
+
+    def _wide(self, name: str, v: Any) -> str:
+        """A value of a half type in float32."""
+        if name not in self.wide:
+            self.wide[name] = self._converted(name, v, _widened(v))
+        return self.wide[name]
+
+    def _converted(self, name: str, old: Any, new: Any) -> str:
+        (out,) = self._once(_Step(lax.convert_element_type_p, {"new_dtype": new.aval.dtype}, [old], [new]), [name])
+        return out
 
     def _stays_compact(self, name: str, form: tuple[Any, ...], v: Any) -> None:
         """Remember a value that has fewer elements yet than it is to have."""
@@ -557,7 +617,7 @@ def _needed(jaxpr: Any) -> list[Any]:
 
 
 def _check(aval: Any, halves: bool = False) -> None:
-    """Leave to XLA what computes in half types, which it does in a wider dtype, and arrays without a plain shape."""
+    """Leave to XLA what computes in half types, save elementwise, and arrays without a plain shape."""
     shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     if shape is None or not all(isinstance(n, int) for n in shape) or not takes(dt, halves):
         raise No
@@ -567,7 +627,7 @@ def takes(dt: Any, halves: bool = False) -> bool:
     """Whether steps compute in a type; with `halves` whether they move and convert it."""
     if not isinstance(dt, np.dtype):
         return False
-    return halves if dt == inline.HALF else dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
+    return halves if dt in inline.HALVES else dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
 
 
 def _own(x: Any) -> np.ndarray:

@@ -26,6 +26,13 @@ def one_by_one(fn: Callable[[float], float]) -> Callable[..., Step | None]:
     return make
 
 
+def power(x: Any, y: Any) -> Any:
+    """As C has it: NumPy takes the root where there is one exponent, 0.5, also of -inf and -0.0."""
+    if y.size == 1 and y.item() == 0.5:
+        return np.sqrt(np.where(np.isneginf(x), -x, x + np.abs(y * 0)))  # -0.0 + 0.0 is 0.0
+    return np.power(x, y)
+
+
 def erf(params: Any, ins: Any, outs: Any) -> Step | None:
     few = ins[0].size <= _FEW or ins[0].dtype != np.float32
     return one_by_one(math.erf)(params, ins, outs) if few else _error_function

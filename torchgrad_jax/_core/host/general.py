@@ -281,6 +281,9 @@ class _Maker(code.Maker):
             raise code.No
         return fn
 
+    def _in_float32(self, eqn: Any, ins: Sequence[str]) -> str:
+        raise code.No  # such code is made for sizes that are given
+
     def _loop(self, eqn: Any) -> str:
         if eqn.at not in self._source.bodies:
             raise code.No

@@ -230,7 +230,7 @@ def scatter(joins: Joins) -> Callable[..., Step | None]:
     """A primitive that puts elements at places."""
 
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
-        kinds = "biufc" if joins is None else "iuf" if joins in (np.maximum, np.minimum) else "iufc"
+        kinds = "biufcV" if joins is None else "iuf" if joins in (np.maximum, np.minimum) else "iufc"  # V: bfloat16
         if params["mode"] not in _MODES or not ins[0].size or ins[0].dtype.kind not in kinds:
             return None
         return Scattering(params, ins, joins).put

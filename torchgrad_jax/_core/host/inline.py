@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 
 Step = Callable[..., Any]
@@ -37,8 +38,9 @@ def _compiled(text: str, names: tuple[str, ...]) -> Any:
     return compile(text.format(*names), f"{__file__}:step", "eval")
 
 
-HALF = np.dtype(np.float16)
-"""A type that steps move and convert, but don't compute in. XLA computes `bfloat16` with subnormals as zeros."""
+HALVES = (np.dtype(np.float16), np.dtype(jnp.bfloat16))
+"""Types that steps move and convert; they compute in float32 instead. XLA does so, too, but takes the subnormal numbers
+of bfloat16, which are some of float32, for zeros."""
 
 _TYPES = [*map(np.dtype, "?bhilBHILefdFD")]
 
@@ -50,7 +52,7 @@ NAMES: dict[str, Any] = {
     "truth": (np.False_, np.True_),
     **{f.__name__: f for f in (np.add, np.divide, np.exp, np.negative, np.not_equal, np.sqrt, np.sign, np.copysign)},
     **{f.__name__: f for f in (np.maximum, np.minimum, np.subtract, np.multiply)},
-    **{dt.name: dt for dt in _TYPES},
+    **{dt.name: dt for dt in (*_TYPES, *HALVES)},
     **{f"zero_{dt.name}": np.zeros((), dt) for dt in _TYPES},
     **{f"one_{dt.name}": np.ones((), dt) for dt in _TYPES},
     **{f"most_{dt.name}": np.full((), np.inf, dt) for dt in _TYPES if dt.kind == "f"},

@@ -22,7 +22,7 @@ from . import (
     products as host_products,
     reductions as host_reductions,
 )
-from .inline import HALF, SAME, WHOLE, Choice, Extreme, Inline, Reshape, Step, Unsure
+from .inline import HALVES, SAME, WHOLE, Choice, Extreme, Inline, Reshape, Step, Unsure
 
 
 def _always(fn: Step) -> Callable[..., Step]:
@@ -191,8 +191,8 @@ def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
     old, new = ins[0].dtype, outs[0].dtype
     if old == new:
         return SAME
-    if HALF in (old, new):
-        return Inline(f"asarray({{0}}, {new.name})") if np.float32 in (old, new) else None
+    if old in HALVES or new in HALVES:
+        return _convert_half(old, new)
     if new.kind == "b":
         return Inline(f"not_equal({{0}}, zero_{old.name})", fresh=True)
     if old.kind == "c" and new.kind != "c":
@@ -212,6 +212,16 @@ def _convert(params: Any, ins: Any, outs: Any) -> Step | None:
     if not ins[0].shape:
         return Inline(f"asarray({{0}}, {new.name})")
     return Inline(f"{{0}}.astype({new.name})", fresh=True)
+
+
+def _convert_half(old: np.dtype, new: np.dtype) -> Step | None:
+    """From or to a half type by way of float32, as torch."""
+    if new.kind in "iuc" or old.kind == "c":
+        return None
+    if new.kind == "b":
+        return Inline("not_equal(asarray({0}, float32), zero_float32)", fresh=True)
+    narrow = "{0}" if np.float32 in (old, new) else "asarray({0}, float32)"
+    return Inline(f"asarray({narrow}, {new.name})")
 
 
 def _integer_pow(params: Any, ins: Any, outs: Any) -> Step | None:
@@ -433,7 +443,7 @@ def _table() -> dict[str, Primitive]:
         "exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "log1p": np.log1p, "log2": np.log2,
         "sin": np.sin, "cos": np.cos, "tan": np.tan, "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan,
         "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh, "acosh": np.arccosh,
-        "atanh": np.arctanh, "cbrt": np.cbrt, "atan2": np.arctan2, "pow": np.power,
+        "atanh": np.arctanh, "cbrt": np.cbrt, "atan2": np.arctan2, "pow": host_curves.power,
     }  # fmt: skip
     arithmetic["logistic"] = _of_ones("divide({one}, add({one}, exp(negative({x}))))")
     whole = {
@@ -489,6 +499,11 @@ def _frexp(params: Any, ins: Any, outs: Any) -> Step | None:
     if type(params["_prim"]).__name__ != "Frexp":
         return None
     return lambda x: list(np.frexp(x))
+
+
+def cost_of_rounding(aval: Any) -> float:
+    """Microseconds that a step of a half type takes longer than one of float32: NumPy converts float16 one by one."""
+    return 1 + aval.size * (12e-3 if aval.dtype == HALVES[0] else 1e-3)
 
 
 def _cost_of_division(eqn: Any) -> float:

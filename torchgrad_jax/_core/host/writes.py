@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import choice, indexing
-from .inline import HALF, Step
+from .inline import HALVES, Step
 
 Bind = Callable[[Any, list[Any]], Any]
 
@@ -168,7 +168,7 @@ def _moved(dtype: np.dtype) -> bool:
 def _scattering(eqn: Any, given: Any) -> Step | None:
     """Puts new elements at places into memory."""
     ins, joins = [v.aval for v in eqn.invars], indexing.SCATTERS[eqn.primitive.name]
-    plain = _moved(ins[0].dtype) if joins is None else ins[0].dtype.kind in "iuf" and ins[0].dtype != HALF
+    plain = _moved(ins[0].dtype) if joins is None else ins[0].dtype.kind in "iuf" and ins[0].dtype not in HALVES
     if not plain or not 0 < ins[2].size <= choice.LARGEST or indexing.scatter(joins)(eqn.params, ins, None) is None:
         return None
     return _of_rows(eqn.params, ins, joins) or _of_elements(eqn.params, ins, joins)

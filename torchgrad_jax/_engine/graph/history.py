@@ -163,14 +163,15 @@ def window_plan(src: Meta, m: Meta, relative: int, name: str, conj: bool = False
     return call.view_plan(keys, (m,))
 
 
-def _relative(base: Tensor, t: Tensor) -> int:
+def offset_within(base: Tensor, t: Tensor) -> int:
+    """Where a view begins, in elements of its own from the start of its base."""
     if base._al is None and t._m.dtype is base._m.dtype:
         return t._al.offset
     mine, theirs = t._m.dtype.itemsize, base._m.dtype.itemsize
     return storage_offset(t) - storage_offset(base) * theirs // mine
 
 
-def _mirrored(base: Tensor, t: Tensor) -> tuple[bool, bool]:
+def mirrored(base: Tensor, t: Tensor) -> tuple[bool, bool]:
     """Whether a view of `base` reads the conjugates, and the negatives, of what `base` itself reads."""
     own, al = base._al, t._al
     return (al.conj, al.neg) if own is None else (al.conj ^ own.conj, al.neg ^ own.neg)
@@ -191,7 +192,7 @@ def _window(edge: Any, src: Meta, m: Meta, offset: int, conj: bool, neg: bool, n
 
 def view_node(edge: Any, base: Tensor, t: Tensor, name: str) -> Node:
     """A node with that name for `t`, which is a view of `base`."""
-    return _window(edge, base._m, t._m, _relative(base, t), *_mirrored(base, t), name)
+    return _window(edge, base._m, t._m, offset_within(base, t), *mirrored(base, t), name)
 
 
 def written_part(node: Node) -> Node | None:
@@ -268,7 +269,7 @@ def rebase_history(t: Tensor, node: Node) -> None:
     if plain := base._al is None and m.dtype is whole.dtype:
         relative, conj, neg = al.offset, al.conj, al.neg
     else:
-        relative, (conj, neg) = _relative(base, t), _mirrored(base, t)
+        relative, (conj, neg) = offset_within(base, t), mirrored(base, t)
     lost = relative if m.dtype is whole.dtype and _reaches_out(whole, m, relative) else None
     key = (node.gp, whole, m, conj, neg, lost)
     gp = _COPY_SLICES.young.get(key) or copy_slices_plan(*key)

@@ -118,6 +118,8 @@ def view_creation(mode: int, multi: bool) -> int:
         return CREATED_INFERENCE
     if not mode & GRAD:
         return CREATED_NO_GRAD
+    if multi and MODES.transposed is not None:
+        multi = not MODES.transforming_levels.along_tangents_alone()
     return CREATED_MULTI if multi else CREATED_DEFAULT
 
 

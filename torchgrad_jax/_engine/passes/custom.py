@@ -17,7 +17,7 @@ from ..._core.errors import messages as errors, warn
 from ..._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from ..graph import saved_attributes  # noqa: F401 - gives nodes their `_saved_*`
 from ..graph.fitting import validated
-from ..graph.history import _regenerate, _relative, check_inplace, edge_of, move_hooks, requires_grad_of
+from ..graph.history import _regenerate, check_inplace, edge_of, move_hooks, offset_within, requires_grad_of
 from ..graph.node import Node
 from ..graph.record import save_general, zeros_for
 from ..graph.saved import ALTERED, Packed, SavedTensor, check_version, rewired, unpack_hooked, versions_to_keep
@@ -273,7 +273,7 @@ class CopySlices(Node):
         self.neg = al is not None and al.neg != (under is not None and under.neg)
         self.gp = self.extras = None
         self.saved, self.vers = (), ()
-        self.base, self.view, self.offset, self.fn = base._m, view._m, _relative(base, view), fn
+        self.base, self.view, self.offset, self.fn = base._m, view._m, offset_within(base, view), fn
         self.edges = (edge_of(base), *fn.edges[1:])
         self.seq = next_sequence_nr()
 

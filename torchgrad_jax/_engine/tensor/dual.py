@@ -12,16 +12,18 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.transfer import filled
+from ..._core.errors import messages as errors
 from ..._core.jax.caches import CALLS
 from ..._core.state import DUAL, INFERENCE, MODES, Modes
 from ..entry.bind import ops
-from ..graph.history import grad_fn_of, requires_grad_of
+from ..graph.history import grad_fn_of, mirrored, offset_within, requires_grad_of
 from ..graph.record import apply, cast, only_inference
-from ..graph.views import apply_view, as_strided_view
+from ..graph.views import apply_view, as_strided_view, reinterpreted_view
 from ..memory import strided
-from ..memory.strided import read, storage_offset
+from ..memory.strided import read, room, storage_offset
 from ..memory.tensor import Tensor, alias_of, extras, make, plain_alias
 from ..modes.belonging import is_batched
 from ..run.jvp import jvp_call, jvp_reads
@@ -59,21 +61,22 @@ def tangent_of(t: Any) -> Tensor | None:
     if x is not None and x.dual_level >= 0:  # a level with tangent None counts, too
         return x.dual if x.dual_level == MODES.dual_level else None
     al = t._al
-    if al is not None and al.base is not None:
-        base = tangent_of(al.base)
-        if (
-            base is not None
-            and al.base._m.dtype is t._m.dtype
-            and base._m.strides == al.base._m.strides
-            and not al.conj
-            and not al.neg
-        ):
-            with primals_only():
-                offset = storage_offset(base) + storage_offset(t) - storage_offset(al.base)
-                view = as_strided_view(base, t._m.shape, t._m.strides, offset)
-            set_tangent(t, view)
-            return view
-    return None
+    base = None if al is None or al.base is None else tangent_of(al.base)
+    if base is None or t._m.dtype.category < dtypes.FLOATING:
+        return None
+    with primals_only():
+        view = _seen_from(base, al.base, t)  # type: ignore[union-attr] - it has a base
+    set_tangent(t, view)
+    return view
+
+
+def _seen_from(tangent: Tensor, base: Tensor, t: Tensor) -> Tensor:
+    """The view of the tangent of `base` that `t` is of `base` itself."""
+    conj, neg = mirrored(base, t)
+    offset = offset_within(base, t)
+    if t._m.dtype is base._m.dtype and not (conj or neg):
+        return as_strided_view(tangent, t._m.shape, t._m.strides, storage_offset(tangent) + offset)
+    return reinterpreted_view(tangent, t._m, offset, conj, neg)
 
 
 def open_tangent(t: Any) -> Tensor | None:
@@ -82,11 +85,61 @@ def open_tangent(t: Any) -> Tensor | None:
 
 
 def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
-    """Attach a tangent for the open level."""
+    """Attach a tangent for the open level, which lies in its memory as the tensor does in its own.
+
+    So views of both correspond, also those that were made before the tensor had a tangent.
+    """
+    if tangent is not None and not _lies_as(tangent, t):
+        with primals_only():
+            tangent = laid_out_as(tangent, t)
     x = extras(t)
     x.dual = tangent
     x.dual_level = MODES.dual_level
     MODES.dual_open.append(x)
+
+
+def _lies_as(tangent: Tensor, t: Tensor) -> bool:
+    """Whether the strides of a tangent are those of what it belongs to, as far as they lead to elements."""
+    m, wanted = tangent._m, t._m
+    if m is wanted or m.strides == wanted.strides or wanted.numel == 0:
+        return True
+    return all(n == 1 or a == b for n, a, b in zip(wanted.shape, m.strides, wanted.strides))
+
+
+def has_place_of(tangent: Tensor, t: Tensor) -> bool:
+    """Whether views of both correspond: of the same storage size, at the same place, with the same strides.
+
+    What is mapped over has no storage that a user could see: there the strides decide.
+    """
+    if not _lies_as(tangent, t):
+        return False
+    if not MODES.run.at_once or tangent._al is t._al is None:
+        return True
+    return storage_offset(tangent) == storage_offset(t) and room(tangent) == room(t)
+
+
+def laid_out_as(tangent: Tensor, t: Tensor) -> Tensor:
+    """A copy of the tangent that lies in its memory as `t` does in its own."""
+    m = t._m
+    if any(s == 0 and n > 1 for s, n in zip(m.strides, m.shape)):
+        raise RuntimeError(errors.OVERLAP)  # torch copies into such a layout
+    if not MODES.run.at_once:  # what is mapped over cannot be copied into what is not
+        memory = apply(_spread(meta(m.shape, tangent._m.dtype, m.device, m.strides)), (tangent,))
+        return as_strided_view(memory, m.shape, m.strides, 0)
+    memory = meta((room(t),), tangent._m.dtype, m.device)
+    if memory.numel == m.numel and m.dense:
+        m = meta(m.shape, memory.dtype, m.device, m.strides)
+        target = make(filled(m, 0), m)
+    else:
+        whole = make(filled(memory, 0), memory)
+        target = as_strided_view(whole, m.shape, m.strides, storage_offset(t)).data
+    return ops.copy_(target, tangent)
+
+
+@CALLS.memo()
+def _spread(m: Meta) -> Call:
+    """From a value to memory in which it lies as `m` says, with zeros in the gaps."""
+    return Call("clone", lambda leaves: strided.to_flat(leaves[0], m), node_name="CloneBackward0")
 
 
 def close_level() -> None:
@@ -201,41 +254,38 @@ def push_inplace(plan: Plan, before: Any, me: Tensor) -> None:
 
 
 @CALLS.memo()
-def _among_zeros(base: Meta, part: Meta) -> Call:
+def _among_zeros(base: Meta, part: Meta, conj: bool, neg: bool) -> Call:
     """From a value to a tensor of meta `base` that is zero but for that value in its place."""
 
     def run(leaves: Sequence[Any]) -> Any:
         flat = strided.to_flat(jnp.zeros(base.shape, base.dtype.np), base)
-        return strided.from_flat(strided.view_into(flat, part, leaves[1], False, False, leaves[0]), base)
+        return strided.from_flat(strided.view_into(flat, part, leaves[1], conj, neg, leaves[0]), base)
 
     return Call("as_strided_scatter", run, node_name="AsStridedScatterBackward0")
 
 
 def write_tangent(me: Tensor, new: Tensor) -> None:
     """Make `new` the tangent of `me`, so that views and base agree."""
+    base = None if me._al is None else me._al.base
     old = tangent_of(me)
     with primals_only():
-        if old is None and me._al is not None and me._al.base is not None:
-            base = me._al.base
-            if is_batched(new) and base._m.dense and me._m.dtype is base._m.dtype:
+        if old is None and base is not None:
+            if is_batched(new):
                 # Zeros made here would be one row for all examples, which no example may write to.
-                relative = storage_offset(me) - storage_offset(base)
-                set_tangent(base, apply(_among_zeros(base._m, me._m), (new, relative)))
-                if tangent_of(me) is not None:
-                    return
-            zeros = make(
-                filled(base._m, 0), base._m if base._m.dense else meta(base._m.shape, base._m.dtype, base._m.device)
-            )
-            set_tangent(base, zeros)
+                call = _among_zeros(base._m, me._m, *mirrored(base, me))
+                set_tangent(base, apply(call, (new, offset_within(base, me))))
+                return
+            m = base._m if base._m.dense else meta(base._m.shape, base._m.dtype, base._m.device)
+            set_tangent(base, make(filled(m, 0), m))
             old = tangent_of(me)
         if old is None:
             set_tangent(me, new)
-        else:
-            inside, MODES.level = MODES.level, 0  # the user did not write this
-            try:
-                ops.copy_(old, new)
-            finally:
-                MODES.level = inside
+            return
+        inside, MODES.level = MODES.level, 0  # the user did not write this
+        try:
+            ops.copy_(old, new)
+        finally:
+            MODES.level = inside
 
 
 Modes.tangents = sys.modules[__name__]

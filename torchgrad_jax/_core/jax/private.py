@@ -64,6 +64,16 @@ TRACE_CONTEXT = _take("_src.config", "trace_context", "__call__")
 LOWERINGS = _take("interpreters.mlir", "_lowerings", "__getitem__")
 """By primitive, the rule that says what XLA is to do for it; a rule of ours falls back on JAX's."""
 
+KEPT_OF_MODULE = tuple(
+    name
+    for name in ("cached_primitive_lowerings", "lowering_cache")
+    if name in _take("interpreters.mlir", "ModuleContext", "replace").__dataclass_fields__
+)
+"""What JAX keeps of functions and steps that it has lowered, to use them again in the same module."""
+
+JIT = _take("_src.pjit", "jit_p")
+"""The step that calls a function under `jax.jit`. `jax.extend.core.primitives` has it, too, and takes long to import."""
+
 
 # --- what JAX keeps, and would keep for ever -----------------------------------------------------------
 
@@ -75,6 +85,19 @@ LOWERED = (
 
 TRACED = _take("_src.interpreters.partial_eval", "trace_to_jaxpr", "cache_info", "cache_keys", "evict_weakref")
 """Traces of functions, one for each shape, without a limit."""
+
+
+# --- files of compiled programs ------------------------------------------------------------------------
+
+COMPILATION_CACHE: Any = importlib.import_module("jax._src.compilation_cache")
+for _name in ("_cache", "_cache_initialized", "get_file_cache"):
+    _take("_src.compilation_cache", _name)
+CacheInterface: Any = _take("_src.compilation_cache_interface", "CacheInterface", "get", "put")
+"""JAX keeps all programs of a process in one object of this class, and has no way to give it two folders."""
+
+SOONEST_COMPILED = _take("_src.config", "persistent_cache_min_compile_time_secs", "swap_local", "set_local")
+SMALLEST_FILE = _take("_src.config", "persistent_cache_min_entry_size_bytes", "swap_local", "set_local")
+"""Which programs JAX keeps: settings that are a thread's own, and whose public form sets them for the whole process."""
 
 
 # --- what JAX asks of values ---------------------------------------------------------------------------
@@ -203,8 +226,12 @@ def options_of_xla(*wanted: tuple[str, Any]) -> dict[str, Any]:
 
 
 def _has_option(name: str, value: Any) -> bool:
+    def has_option(x: Any) -> Any:
+        return x
+
+    has_option.__name__ = "torch.has_option"  # a kernel of ours, as `own_kernels.py` names them, so that it is kept
     try:
-        jax.jit(abs, compiler_options={name: value}).lower(0).compile()
+        jax.jit(has_option, compiler_options={name: value}).lower(0).compile()
     except jax.errors.JaxRuntimeError as error:
         if "No such compile option" not in str(error):
             raise

@@ -7,9 +7,9 @@ eight or sixteen at a time:
     asin(x) = x + x * z * P(z)    with z = x * x, up to |x| = 0.5
     asin(x) = pi/2 - 2 * asin(sqrt((1 - x) / 2))    above
 
-`keep_curves` puts these in the place of XLA's in kernels of ours (`jax/own_kernels.py`): an eager one, a compiled step, or
-what `to_jax` gives under `jax.jit`. The primitives stay what they are, and so do their derivatives; what else JAX compiles
-in this process keeps XLA's curves. Each curve is within 4 units in the last place of
+`keep_curves` puts these in the place of XLA's in kernels of this package (`jax/own_kernels.py`): an eager one, a
+compiled step, or what `to_jax` gives under `jax.jit`. The primitives stay what they are, and so do their derivatives.
+What else JAX compiles in this process keeps XLA's curves. Each curve is within 4 units in the last place of
 torch's for every number, also for NaN, infinities, zeros of both signs and subnormal arguments; where a form holds for
 a part of all arguments only, XLA's own curve, or a slower one, computes an array that has others in it (`holds`). What
 XLA itself does with subnormal results, which is to give 0, stays so.

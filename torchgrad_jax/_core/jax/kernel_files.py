@@ -1,9 +1,9 @@
 """Compiled kernels that outlive the process.
 
 A program for PyTorch starts at once, and its users expect that. To compile a small kernel takes about 20 ms, to read
-it from a file 1 ms. So kernels of this package are kept in a folder of their own. JAX's settings stay as they are, and so
-do the programs of JAX's that others compile in the same process: these are kept where JAX is told to keep them, if
-anywhere. Only where JAX had a folder before this package was imported, it keeps kernels of ours there, too.
+it from a file 1 ms. So kernels of this package are kept in a folder of their own. JAX's settings stay as they are, and
+what others compile in the same process is kept where JAX is told to keep it, if anywhere. Where JAX had a folder before
+this package was imported, it keeps kernels of ours there, too.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -72,7 +73,7 @@ KEPT_OF_MODULE = tuple(
 """What JAX keeps of functions and steps that it has lowered, to use them again in the same module."""
 
 JIT = _take("_src.pjit", "jit_p")
-"""The step that calls a function under `jax.jit`. `jax.extend.core.primitives` has it, too, and takes long to import."""
+"""The step that calls a function under `jax.jit`. `jax.extend.core.primitives` has it too, and is slow to import."""
 
 
 # --- what JAX keeps, and would keep for ever -----------------------------------------------------------
@@ -121,6 +122,39 @@ class Function:
         setattr(self._owner, self._name, functools.wraps(now)(make(now)))
 
 
+class Patches:
+    """Functions of JAX's that are replaced inside a block, in all threads, and that are JAX's own outside of it.
+
+    Blocks may overlap: the first that begins puts the replacements in, and the last that ends takes them out. What
+    another library has put there before stays, as what a replacement calls, and so does what one puts there meanwhile.
+
+    Args:
+        makers: (owner, name, make): ``make(function)`` takes the place of the function ``owner.name``.
+    """
+
+    def __init__(self, *makers: tuple[Any, str, Callable[[Any], Any]]) -> None:
+        self._makers, self._blocks, self._lock = makers, 0, threading.Lock()
+        self._put: list[tuple[Any, str, Any, Any]] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._blocks == 0:
+                for owner, name, make in self._makers:
+                    before = owner.__dict__[name]
+                    now = make(getattr(owner, name))
+                    self._put.append((owner, name, before, now))
+                    setattr(owner, name, now)
+            self._blocks += 1
+
+    def __exit__(self, *raised: Any) -> None:
+        with self._lock:
+            self._blocks -= 1
+            while self._put and self._blocks == 0:
+                owner, name, before, now = self._put.pop()
+                if owner.__dict__[name] is now:
+                    setattr(owner, name, before)
+
+
 def _function(module: str, name: str) -> Function:
     _take(module, name, "__call__")
     return Function(importlib.import_module(f"jax.{module}"), name)
@@ -135,8 +169,10 @@ INDICES = _function("_src.numpy.indexing", "_parse_indices")
 AVAL = _take("core", "ShapedArray", "_create")
 """JAX keeps descriptions of arrays in a table that compares two shapes without a look at their hashes."""
 
-DIMENSION = _function("_src.core", "_canonicalize_dimension")
-"""Takes a dimension that is no number by way of an exception, which keeps all frames around it in a cycle."""
+_take("_src.core", "_canonicalize_dimension", "__call__")
+CORE = importlib.import_module("jax._src.core")
+"""The module, whose `_canonicalize_dimension` takes a dimension that is no number by way of an exception. That keeps all
+frames around it in a cycle."""
 
 _take("_src.lax.convolution", "operator", "index")
 CONVOLUTION = importlib.import_module("jax._src.lax.convolution")

@@ -171,8 +171,8 @@ AVAL = _take("core", "ShapedArray", "_create")
 
 _take("_src.core", "_canonicalize_dimension", "__call__")
 CORE = importlib.import_module("jax._src.core")
-"""The module, whose `_canonicalize_dimension` takes a dimension that is no number by way of an exception. That keeps all
-frames around it in a cycle."""
+"""The module, whose `_canonicalize_dimension` takes a dimension that is no number by way of an exception. That keeps
+all frames around it in a cycle."""
 
 _take("_src.lax.convolution", "operator", "index")
 CONVOLUTION = importlib.import_module("jax._src.lax.convolution")

@@ -12,6 +12,7 @@ import jax
 
 from .. import version
 from .._core.jax.caches import cache_info
+from .._core.jax.kernel_files import folder_of_kernels
 
 _PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "ml_dtypes", "torch")
 _ENVIRONMENT = ("JAX_", "XLA_", "TORCHGRAD_JAX_", "CUDA_VISIBLE_DEVICES")
@@ -35,7 +36,7 @@ def _devices() -> str:
 
 def _kernel_folder() -> str:
     """Where compiled kernels are kept, and how many and how large they are."""
-    folder = jax.config.jax_compilation_cache_dir
+    folder = folder_of_kernels()
     if not folder:
         return "not kept"
     try:

@@ -17,6 +17,7 @@ from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.arrays.kernels import category, refuse, scalar_name
 from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.own_kernels import jit
 from .._core.jax.products import precision
 from .inner import inner_op
 from .registry import Array
@@ -28,7 +29,7 @@ def _apply(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return out if bias is None else out + jnp.broadcast_to(bias, out.shape)
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(jit, static_argnums=0)
 def _cell(mode: str, xg: Array, hg: Array, h: Array, c: Array | None) -> tuple[Array, Any]:
     """The next state (before projection) from what input and state contribute to the gates.
 
@@ -51,7 +52,7 @@ def _cell(mode: str, xg: Array, hg: Array, h: Array, c: Array | None) -> tuple[A
     return jax.nn.sigmoid(o) * jnp.tanh(new), new
 
 
-@functools.partial(jax.jit, static_argnums=0)
+@functools.partial(jit, static_argnums=0)
 def _cell_tangent(mode: str, at: Any, moved: Any) -> Any:
     """How the next state moves with what `_cell` is given."""
     return jax.jvp(functools.partial(_cell, mode), at, moved)[1]

@@ -22,6 +22,7 @@ from .._core.arrays.placement import MANY, spread_over
 from .._core.host import choice
 from .._core.jax import abstract
 from .._core.jax.caches import KERNELS
+from .._core.jax.own_kernels import jit
 from .._core.state import CUT, GRAD, IN_RUN, MODES, UNDER_JAX
 from .._engine.graph.record import PLAIN
 from .._engine.memory.derivative_stops import stopped, unrecorded
@@ -263,7 +264,7 @@ class _Kernel:
         self.rule, self.fixed, self.traced, self.names = rule, fixed, traced, names
         self.kind = kind
         self.writes: list[Sequence[int]] = []
-        self.step = executors.choose_later(jax.jit(self._step), device, limit=choice.OF_MANY)
+        self.step = executors.choose_later(jit(self._step), device, limit=choice.OF_MANY)
         self.run = self.step
         """What is called outside of programs, with the same results."""
 

@@ -69,7 +69,7 @@ def test_a_compiled_curve_is_within_4_ulps(name, dtype):
     fn, reference = CURVES[name]
     two = name in ("atan2", "rem")
     for xs in zip(numbers(dtype), numbers(dtype, 1)) if two else zip(numbers(dtype)):
-        got, want = np.asarray(jax.jit(fn)(*xs)), exact(reference, *xs)
+        got, want = np.asarray(jit(fn)(*xs)), exact(reference, *xs)
         apart = ulps(got, want)
         k = apart.argmax() if not np.isnan(apart).any() else np.isnan(apart).argmax()
         assert apart[k] <= ULPS, [x[k] for x in xs] + [got[k], want[k]]
@@ -107,8 +107,8 @@ def test_subnormal_numbers_stay_what_they_are(name, dtype):
 def test_half_types_are_computed_in_float32(name):
     x = jax.numpy.linspace(0.1, 3, 5000).astype(name)
     for fn in (lax.sin, lax.atan, lax.rsqrt):
-        wide = jax.jit(fn)(x.astype("float32")).astype(name)
-        np.testing.assert_array_equal(np.asarray(jax.jit(fn)(x)), np.asarray(wide))
+        wide = jit(fn)(x.astype("float32")).astype(name)
+        np.testing.assert_array_equal(np.asarray(jit(fn)(x)), np.asarray(wide))
 
 
 ARITHMETIC = {"constant", "broadcast_in_dim", "add", "subtract", "multiply", "divide", "sqrt", "compare", "select"}
@@ -120,7 +120,7 @@ def test_no_program_for_a_cpu_calls_the_c_library(name):
     fn = CURVES[name][0]
 
     def steps(n: int) -> set[str]:
-        text = jax.jit(fn).lower(*[np.ones(n, np.float32)] * (2 if name == "atan2" else 1)).as_text()
+        text = jit(fn).lower(*[np.ones(n, np.float32)] * (2 if name == "atan2" else 1)).as_text()
         return set(re.findall(r"(?:stablehlo|chlo)\.([a-z0-9_]+)", text)) - ARITHMETIC
 
     few, many = steps(8), steps(compiled_curves.FROM)

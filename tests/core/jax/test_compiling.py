@@ -86,7 +86,7 @@ def test_one_kernel_that_takes_long_is_told_while_it_runs():
 
 @pytest.mark.parametrize("folder, text", [("/x", "the next run finds them"), (None, "TORCHGRAD_JAX_CACHE keeps them")])
 def test_the_line_says_how_kernels_are_kept(folder, text, monkeypatch):
-    monkeypatch.setattr(compiling.jax, "config", type("Config", (), {"jax_compilation_cache_dir": folder}))
+    monkeypatch.setattr(compiling, "folder_of_kernels", lambda: folder)
     monkeypatch.setenv("COLUMNS", "200")
     watched = Watched()
     watched.stage(2.5)

@@ -11,7 +11,10 @@ import pytest
 from tests.alias.test_run import run as run_aliased
 from torchgrad_jax._core.jax import kernel_files as kernels
 
-PROGRAM = "import {}, jax; torch.ones(1_000_000).exp(); print(jax.config.jax_compilation_cache_dir)"
+PROGRAM = (
+    "import {}, torchgrad_jax; torch.ones(1_000_000).exp(); "
+    "print(torchgrad_jax._core.jax.kernel_files.folder_of_kernels())"
+)
 BY_NAME = ("-c", PROGRAM.format("torchgrad_jax as torch"))
 UNDER_THE_ALIAS = ("-m", "torchgrad_jax", "-c", PROGRAM.format("torch"))
 JAX = (
@@ -119,3 +122,49 @@ def test_what_is_old_makes_room(tmp_path, monkeypatch):
     monkeypatch.setattr(kernels, "LIMIT", 0)
     kernels._make_room(folder)  # looked at a moment ago
     assert len(list(folder.iterdir())) == 3
+
+
+HOST = """
+import jax, jax.numpy as jnp
+{first}
+import torchgrad_jax as torch
+torch.ones(1_000_000).exp()
+{then}
+def host_program(x):
+    return jnp.sin(x) + 1
+jax.jit(host_program)(jnp.ones(1_000_000))
+torch.ones(1_000_000).log()
+print(jax.config.jax_compilation_cache_dir, jax.config.jax_persistent_cache_min_compile_time_secs)
+"""
+TELL = "jax.config.update('jax_compilation_cache_dir', {!r}); "
+KEEP_ALL = "jax.config.update('jax_persistent_cache_min_compile_time_secs', 0.0)"
+RESET = "from jax.experimental.compilation_cache import compilation_cache; compilation_cache.reset_cache(); "
+
+
+def kept(folder: Path) -> tuple[bool, bool]:
+    """Whether a folder holds kernels of this package, and whether it holds the other program."""
+    names = [p.name for p in folder.glob("**/*-cache")]
+    return any(n.startswith("jit_torch.") for n in names), any(n.startswith("jit_host_program") for n in names)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    "first, then, of_host, of_own",
+    [
+        ("", "{told}{all}", (False, True), (True, False)),
+        ("", "{told}", (False, False), (True, False)),  # JAX leaves out what takes less than a second
+        ("", "{reset}{told}{all}", (False, True), (True, False)),
+        ("", "{told}{reset}{all}", (False, True), (True, False)),
+        ("{told}{all}", "", (True, True), (False, False)),
+        ("", "", (False, False), (True, False)),
+    ],
+    ids=["told later", "its own limits", "reset", "reset later", "told before", "never told"],
+)
+def test_programs_of_the_host_are_kept_where_jax_is_told(first, then, of_host, of_own, tmp_path, monkeypatch):
+    host, own = tmp_path / "host", tmp_path / "own"
+    names = {"told": TELL.format(str(host)), "all": KEEP_ALL, "reset": RESET}
+    program = HOST.format(first=first.format(**names), then=then.format(**names))
+    place, _ = said(tmp_path, monkeypatch, ("-c", program), TORCHGRAD_JAX_CACHE=own)
+    assert place == f"{host if first or then else None} {0.0 if '{all}' in first + then else 1.0}"
+    assert kept(host) == of_host
+    assert kept(own) == of_own

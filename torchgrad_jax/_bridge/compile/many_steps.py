@@ -210,7 +210,11 @@ class Loop:
         self.checked = self.program.checks is not None
         self.room = self._room(length)
         """How many steps one call takes at most."""
-        self.kernel = Donating(lambda *xs: self._loop(xs), inputs.n_given_away, bool(inputs.spare))
+
+        def compiled_steps(*xs: Any) -> Any:
+            return self._loop(xs)
+
+        self.kernel = Donating(compiled_steps, inputs.n_given_away, bool(inputs.spare))
 
     def _room(self, length: int) -> int:
         sources = self.program.traced.sources

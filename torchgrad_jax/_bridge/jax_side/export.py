@@ -22,6 +22,7 @@ from ..._core.arrays import devices
 from ..._core.errors.messages import AsWritten, NoDerivative, Unsupported
 from ..._core.files.atomic import replacing
 from ..._core.jax.homes import home_of
+from ..._core.jax.own_kernels import jit
 from ..._core.random.keys import checked, drawing_from
 from ..._core.state import GRAD, MODES
 from ..._engine.graph.history import edge_of, requires_grad_of
@@ -453,7 +454,7 @@ class _Maker:
             def run(state: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
                 return steps(state, arrays)[:results]
 
-            return jax.export.export(jax.jit(run), platforms=platforms)(state, avals)
+            return jax.export.export(jit(run), platforms=platforms)(state, avals)
         except InconclusiveDimensionOperation as e:
             raise RuntimeError(
                 f"export: {str(e).splitlines()[0]} Sizes that do not fit are excluded by constraints=[...]"

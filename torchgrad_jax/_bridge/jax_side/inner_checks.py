@@ -20,6 +20,7 @@ import numpy as np
 from jax import lax
 
 from ..._core.errors.checks import Check, fail_if, failure_flag, is_traced
+from ..._core.jax.own_kernels import jit
 from ..._core.jax.running_transforms import current_trace
 from ..._core.state import MODES
 from ..._engine.graph.deferred import later
@@ -164,7 +165,7 @@ class OperatorChecks:
         """Of `run`, which gives `n` results, whether any check fails, and the arrays of each."""
         self._checks = [c.check for c in noted]
         self._counts = [len(c.arrays) for c in noted]
-        self._values = jax.jit(lambda *xs: run(*xs)[n + 1 :])
+        self._values = jit(lambda *xs: run(*xs)[n + 1 :])
 
     def look(self, failed: Tensor, leaves: Sequence[Tensor]) -> None:
         """Raise if a check failed for these inputs, now or when that is known."""

@@ -16,6 +16,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
 from ..jax.caches import remember
+from ..jax.own_kernels import jit
 from .placement import as_host_memory, names_of
 
 Span = tuple[int, int]
@@ -114,7 +115,7 @@ def pad(array: Any, sharding: NamedSharding) -> Any:
 
 @remember()
 def _padded(sharding: NamedSharding) -> Any:
-    return jax.jit(lambda x: with_padding(x, sharding), out_shardings=sharding)
+    return jit(lambda x: with_padding(x, sharding), out_shardings=sharding)
 
 
 def unpad(kept: Any, sharding: NamedSharding, shape: tuple[int, ...]) -> Any:
@@ -125,7 +126,7 @@ def unpad(kept: Any, sharding: NamedSharding, shape: tuple[int, ...]) -> Any:
 
 @remember()
 def _unpadded(shape: tuple[int, ...], sharding: NamedSharding) -> Any:
-    return jax.jit(lambda kept: without_padding(kept, sharding, shape), out_shardings=even(sharding, shape))
+    return jit(lambda kept: without_padding(kept, sharding, shape), out_shardings=even(sharding, shape))
 
 
 def block_spans(sharding: Sharding, shape: tuple[int, ...], index: Any) -> list[Span]:

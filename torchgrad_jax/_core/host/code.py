@@ -29,6 +29,7 @@ import jax
 import numpy as np
 from jax import lax
 
+from ..jax.own_kernels import jit
 from ..jax.private import DEBUG_INFS, DEBUG_NANS, ArrayImpl
 from . import choice, indexing as host_indexing, inline, shorter, steps as host_steps
 from .inline import Step, Unsure
@@ -600,7 +601,7 @@ def _kernel_of(primitive: Any, params: Any) -> Any:
         return primitive.bind(*xs, **dict(params))
 
     step.__name__ = step.__qualname__ = primitive.name
-    return jax.jit(step)
+    return jit(step)
 
 
 def _needed(jaxpr: Any) -> list[Any]:

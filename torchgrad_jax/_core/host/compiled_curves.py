@@ -1,4 +1,4 @@
-"""Curves as arithmetic, for all that XLA compiles for a CPU.
+"""Curves as arithmetic, for the kernels of this package that XLA compiles for a CPU.
 
 XLA on the CPU calls a function of the C library for each element of `sin`, `acos` or `atan2`, which takes 4 to 90
 times as long as PyTorch. The same curve as a polynomial is some twenty multiplications, of which a processor does
@@ -7,8 +7,9 @@ eight or sixteen at a time:
     asin(x) = x + x * z * P(z)    with z = x * x, up to |x| = 0.5
     asin(x) = pi/2 - 2 * asin(sqrt((1 - x) / 2))    above
 
-`keep_curves` puts these in the place of XLA's, whoever compiles: an eager kernel, a compiled step, or `jax.jit` itself.
-The primitives stay what they are, and so do their derivatives. Each curve is within 4 units in the last place of
+`keep_curves` puts these in the place of XLA's in kernels of this package (`jax/own_kernels.py`): an eager one, a
+compiled step, or what `to_jax` gives under `jax.jit`. The primitives stay what they are, and so do their derivatives.
+What else JAX compiles in this process keeps XLA's curves. Each curve is within 4 units in the last place of
 torch's for every number, also for NaN, infinities, zeros of both signs and subnormal arguments; where a form holds for
 a part of all arguments only, XLA's own curve, or a slower one, computes an array that has others in it (`holds`). What
 XLA itself does with subnormal results, which is to give 0, stays so.
@@ -28,6 +29,7 @@ import numpy as np
 from jax import lax
 from jax.interpreters import mlir
 
+from ..jax.own_kernels import is_own
 from ..jax.private import LOWERINGS
 
 Array = Any
@@ -371,7 +373,7 @@ _CURVES = (
 
 
 def keep_curves() -> None:
-    """Have JAX compile these curves for CPUs."""
+    """Have JAX compile these curves for CPUs, in kernels of this package."""
     for curve in _CURVES:
         own = LOWERINGS[curve.primitive].rule
         mlir.register_lowering(curve.primitive, partial(_lowered, curve, own), "cpu")
@@ -395,7 +397,7 @@ def _lowered(curve: _Curve, own: Any, ctx: Any, *operands: Any, **params: Any) -
     plain = all(isinstance(a.dtype, np.dtype) and a.dtype == aval.dtype for a in ctx.avals_in)
     plain = plain and all(isinstance(n, int) for n in aval.shape) and params.get("accuracy") is None
     dtype = _NARROW if half else aval.dtype
-    if not (plain and dtype in curve.dtypes and jax.config.jax_enable_x64):
+    if not (plain and dtype in curve.dtypes and jax.config.jax_enable_x64 and is_own(ctx)):
         return own(ctx, *operands, **params)
     few = aval.size < FROM
     if few and curve.otherwise is None:

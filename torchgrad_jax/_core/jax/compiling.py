@@ -24,6 +24,8 @@ from typing import Any
 import jax
 
 from ..errors.messages import users_place
+from .kernel_files import folder_of_kernels
+from .own_kernels import PREFIX
 from .private import KERNEL_LOGGER
 
 PROGRESS = "TORCHGRAD_JAX_PROGRESS"
@@ -97,8 +99,7 @@ class Progress:
             self._write(self._text(seconds))
 
     def _text(self, seconds: float) -> str:
-        kept = jax.config.jax_compilation_cache_dir
-        after = "the next run finds them" if kept else "TORCHGRAD_JAX_CACHE keeps them"
+        after = "the next run finds them" if folder_of_kernels() else "TORCHGRAD_JAX_CACHE keeps them"
         many = f"{self._kernels} kernel{'s'[: self._kernels != 1]} in {seconds:.0f} s"
         return f"torchgrad_jax: compiling {_plain(self._name)}, {many} so far; {after}"
 
@@ -169,8 +170,8 @@ class Listing:
 
 
 def _plain(name: str) -> str:
-    """The name of a function as JAX says it, without what JAX did with it."""
-    return name.partition("(")[2].rpartition(")")[0] or name
+    """Return the name of a function that JAX compiles, without what JAX did with it: conv2d of jit(torch.conv2d)."""
+    return (name.partition("(")[2].rpartition(")")[0] or name).removeprefix(PREFIX)
 
 
 def watch_compiling() -> None:

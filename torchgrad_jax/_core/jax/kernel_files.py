@@ -1,8 +1,9 @@
 """Compiled kernels that outlive the process.
 
 A program for PyTorch starts at once, and its users expect that. To compile a small kernel takes about 20 ms, to read
-it from a file 1 ms. JAX keeps such files in a folder that it is told, so this module tells it one, unless the user
-has configured something else.
+it from a file 1 ms. So kernels of this package are kept in a folder of their own. JAX's settings stay as they are, and
+what others compile in the same process is kept where JAX is told to keep it, if anywhere. Where JAX had a folder before
+this package was imported, it keeps kernels of ours there, too.
 """
 
 from __future__ import annotations
@@ -12,11 +13,16 @@ import os
 import platform
 import shutil
 import sys
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import jaxlib
+
+from .own_kernels import MODULE, names_kernel
+from .private import COMPILATION_CACHE, SMALLEST_FILE, SOONEST_COMPILED, CacheInterface
 
 VARIABLE = "TORCHGRAD_JAX_CACHE"
 LIMIT = 2 << 30
@@ -27,11 +33,16 @@ _DAY = 24 * 3600.0
 _NEVER = ("", "0", "off", "no")
 
 
+_COMPILES = "/jax/core/compile/backend_compile_duration"
+_FOLDER: list[str] = []
+"""The folder of this process's kernels, if they have one of their own."""
+
+
 def keep_kernels() -> Path | None:
-    """Tell JAX to keep kernels in a folder.
+    """Keep kernels of this package in a folder.
 
     Returns:
-        The folder. None if JAX was configured already, is not to keep files, or cannot.
+        The folder. None if JAX has one already, is not to keep files, or cannot.
     """
     given = os.environ.get(VARIABLE)
     if given is not None and given.lower() in _NEVER:
@@ -48,14 +59,68 @@ def keep_kernels() -> Path | None:
             return None
     except (OSError, RuntimeError):
         return None  # without a home, or with a full disk, the program runs without kernel files
-    for name, value in (
-        ("jax_compilation_cache_dir", str(folder)),
-        ("jax_persistent_cache_min_compile_time_secs", 0),
-        ("jax_persistent_cache_min_entry_size_bytes", -1),
-    ):
-        if name.upper() not in os.environ:
-            jax.config.update(name, value)
+    _FOLDER[:] = [str(folder)]
+    _tell_kernels_apart(_Files(str(folder)))
     return folder
+
+
+def folder_of_kernels() -> str | None:
+    """Return the folder in which kernels of this package are kept: their own, or JAX's."""
+    return _FOLDER[0] if _FOLDER else jax.config.jax_compilation_cache_dir
+
+
+class _Files(CacheInterface):
+    """The files of all compiled programs: kernels of this package in their folder, others where JAX is told."""
+
+    def __init__(self, own: str) -> None:
+        self._own, self._by_folder = own, {}
+        self._path = Path(own)
+
+    def _of(self, key: str) -> Any:
+        folder = self._own if key.startswith(MODULE) else jax.config.jax_compilation_cache_dir
+        if not folder:
+            return None
+        if folder not in self._by_folder:
+            self._by_folder[folder] = (COMPILATION_CACHE.get_file_cache(folder) or (None,))[0]
+        return self._by_folder[folder]
+
+    def get(self, key: str) -> Any:
+        """Return the program that was kept under a key, or None."""
+        files = self._of(key)
+        return None if files is None else files.get(key)
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep a program under a key."""
+        files = self._of(key)
+        if files is not None:
+            files.put(key, value)
+
+
+class _Settings(threading.local):
+    """What JAX was told about the files of its programs while this thread compiles a kernel of ours; None before."""
+
+    before: tuple[Any, Any] | None = None
+
+
+def _tell_kernels_apart(files: _Files) -> None:
+    """Let JAX keep even small kernels of this package, and all other programs by its own settings."""
+    settings = _Settings()
+
+    def began(event: str, value: float, fun_name: str = "", **about: Any) -> None:
+        if event != _COMPILES or not names_kernel(fun_name):
+            return
+        if COMPILATION_CACHE._cache is not files:  # not yet used, or reset by the user
+            COMPILATION_CACHE._cache, COMPILATION_CACHE._cache_initialized = files, True
+        settings.before = SOONEST_COMPILED.swap_local(0.0), SMALLEST_FILE.swap_local(-1)
+
+    def ended(event: str, duration_secs: float, **about: Any) -> None:
+        if event == _COMPILES and settings.before is not None:
+            SOONEST_COMPILED.set_local(settings.before[0])
+            SMALLEST_FILE.set_local(settings.before[1])
+            settings.before = None
+
+    jax.monitoring.register_scalar_listener(began)
+    jax.monitoring.register_event_duration_secs_listener(ended)
 
 
 def _home() -> Path:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,16 @@ TRACE_CONTEXT = _take("_src.config", "trace_context", "__call__")
 LOWERINGS = _take("interpreters.mlir", "_lowerings", "__getitem__")
 """By primitive, the rule that says what XLA is to do for it; a rule of ours falls back on JAX's."""
 
+KEPT_OF_MODULE = tuple(
+    name
+    for name in ("cached_primitive_lowerings", "lowering_cache")
+    if name in _take("interpreters.mlir", "ModuleContext", "replace").__dataclass_fields__
+)
+"""What JAX keeps of functions and steps that it has lowered, to use them again in the same module."""
+
+JIT = _take("_src.pjit", "jit_p")
+"""The step that calls a function under `jax.jit`. `jax.extend.core.primitives` has it too, and is slow to import."""
+
 
 # --- what JAX keeps, and would keep for ever -----------------------------------------------------------
 
@@ -75,6 +86,19 @@ LOWERED = (
 
 TRACED = _take("_src.interpreters.partial_eval", "trace_to_jaxpr", "cache_info", "cache_keys", "evict_weakref")
 """Traces of functions, one for each shape, without a limit."""
+
+
+# --- files of compiled programs ------------------------------------------------------------------------
+
+COMPILATION_CACHE: Any = importlib.import_module("jax._src.compilation_cache")
+for _name in ("_cache", "_cache_initialized", "get_file_cache"):
+    _take("_src.compilation_cache", _name)
+CacheInterface: Any = _take("_src.compilation_cache_interface", "CacheInterface", "get", "put")
+"""JAX keeps all programs of a process in one object of this class, and has no way to give it two folders."""
+
+SOONEST_COMPILED = _take("_src.config", "persistent_cache_min_compile_time_secs", "swap_local", "set_local")
+SMALLEST_FILE = _take("_src.config", "persistent_cache_min_entry_size_bytes", "swap_local", "set_local")
+"""Which programs JAX keeps: settings that are a thread's own, and whose public form sets them for the whole process."""
 
 
 # --- what JAX asks of values ---------------------------------------------------------------------------
@@ -98,6 +122,39 @@ class Function:
         setattr(self._owner, self._name, functools.wraps(now)(make(now)))
 
 
+class Patches:
+    """Functions of JAX's that are replaced inside a block, in all threads, and that are JAX's own outside of it.
+
+    Blocks may overlap: the first that begins puts the replacements in, and the last that ends takes them out. What
+    another library has put there before stays, as what a replacement calls, and so does what one puts there meanwhile.
+
+    Args:
+        makers: (owner, name, make): ``make(function)`` takes the place of the function ``owner.name``.
+    """
+
+    def __init__(self, *makers: tuple[Any, str, Callable[[Any], Any]]) -> None:
+        self._makers, self._blocks, self._lock = makers, 0, threading.Lock()
+        self._put: list[tuple[Any, str, Any, Any]] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if self._blocks == 0:
+                for owner, name, make in self._makers:
+                    before = owner.__dict__[name]
+                    now = make(getattr(owner, name))
+                    self._put.append((owner, name, before, now))
+                    setattr(owner, name, now)
+            self._blocks += 1
+
+    def __exit__(self, *raised: Any) -> None:
+        with self._lock:
+            self._blocks -= 1
+            while self._put and self._blocks == 0:
+                owner, name, before, now = self._put.pop()
+                if owner.__dict__[name] is now:
+                    setattr(owner, name, before)
+
+
 def _function(module: str, name: str) -> Function:
     _take(module, name, "__call__")
     return Function(importlib.import_module(f"jax.{module}"), name)
@@ -112,8 +169,10 @@ INDICES = _function("_src.numpy.indexing", "_parse_indices")
 AVAL = _take("core", "ShapedArray", "_create")
 """JAX keeps descriptions of arrays in a table that compares two shapes without a look at their hashes."""
 
-DIMENSION = _function("_src.core", "_canonicalize_dimension")
-"""Takes a dimension that is no number by way of an exception, which keeps all frames around it in a cycle."""
+_take("_src.core", "_canonicalize_dimension", "__call__")
+CORE = importlib.import_module("jax._src.core")
+"""The module, whose `_canonicalize_dimension` takes a dimension that is no number by way of an exception. That keeps
+all frames around it in a cycle."""
 
 _take("_src.lax.convolution", "operator", "index")
 CONVOLUTION = importlib.import_module("jax._src.lax.convolution")
@@ -203,8 +262,12 @@ def options_of_xla(*wanted: tuple[str, Any]) -> dict[str, Any]:
 
 
 def _has_option(name: str, value: Any) -> bool:
+    def has_option(x: Any) -> Any:
+        return x
+
+    has_option.__name__ = "torch.has_option"  # a kernel of ours, as `own_kernels.py` names them, so that it is kept
     try:
-        jax.jit(abs, compiler_options={name: value}).lower(0).compile()
+        jax.jit(has_option, compiler_options={name: value}).lower(0).compile()
     except jax.errors.JaxRuntimeError as error:
         if "No such compile option" not in str(error):
             raise

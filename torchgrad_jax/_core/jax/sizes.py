@@ -27,7 +27,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .private import AVAL, CONVOLUTION, DIMENSION
+from .private import AVAL, CONVOLUTION, CORE, Patches
 
 Terms = tuple[tuple[tuple[int, ...], int], ...]
 """A sum of products: of each product the numbers of its factors, and what it is multiplied by."""
@@ -76,7 +76,7 @@ class Sizes:
     @contextmanager
     def trace(self) -> Iterator[None]:
         """Inside, sizes answer whether they are equal to a number; one thread at a time."""
-        with self._lock:
+        with self._lock, _KNOWN_TO_JAX:
             self.tracing += 1
             try:
                 yield
@@ -452,20 +452,18 @@ def _as_padding(x: Any) -> Any:
     return x if x.__class__ is Size else operator.index(x)
 
 
-_create = AVAL._create
+def _describing(create: Callable[..., Any]) -> Any:
+    def described(shape: Any, *more: Any) -> Any:
+        """Return what JAX knows of an array: one object for equal ones, so that JAX compares them by identity."""
+        sizes = next((n.sizes for n in shape if n.__class__ is Size), None)
+        if sizes is None:
+            return create(shape, *more)
+        found = sizes.avals.get((shape, *more))
+        if found is None:
+            found = sizes.avals.setdefault((shape, *more), _like(create((1,) * len(shape), *more), shape))
+        return found
 
-
-def _described(shape: Any, *more: Any) -> Any:
-    """What JAX knows of an array; one object for equal ones, so that JAX compares them by identity."""
-    sizes = next((n.sizes for n in shape if n.__class__ is Size), None)
-    if sizes is None:
-        return _create(shape, *more)
-    found = sizes.avals.get((shape, *more))
-    return (
-        sizes.avals.setdefault((shape, *more), _like(_create((1,) * len(shape), *more), shape))
-        if found is None
-        else found
-    )
+    return staticmethod(described)
 
 
 def _like(aval: Any, shape: Any) -> Any:
@@ -478,6 +476,9 @@ def _like(aval: Any, shape: Any) -> Any:
     return made
 
 
-AVAL._create = staticmethod(_described)
-DIMENSION.wrap(_as_dimension)
-CONVOLUTION.operator = SimpleNamespace(**{**vars(operator), "index": _as_padding})
+_KNOWN_TO_JAX = Patches(
+    (AVAL, "_create", _describing),
+    (CORE, "_canonicalize_dimension", _as_dimension),
+    (CONVOLUTION, "operator", lambda module: SimpleNamespace(**{**vars(module), "index": _as_padding})),
+)
+"""Inside, JAX takes sizes for dimensions. For other code nothing changes meanwhile."""

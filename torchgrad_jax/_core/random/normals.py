@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors.checks import numpy_of
+from ..jax.own_kernels import jit
 
 _PIECES = (1 << 16, 1 << 13)
 """Numbers that a kernel makes at once."""
@@ -68,7 +69,7 @@ def _compiled(fma: Fma, size: int) -> Any:
     def block(words: Any) -> Any:
         return _block(words, fma)
 
-    return jax.jit(block).lower(jax.ShapeDtypeStruct((size,), np.uint32)).compile()
+    return jit(block).lower(jax.ShapeDtypeStruct((size,), np.uint32)).compile()
 
 
 Fma = Callable[[Any, Any, Any], Any]

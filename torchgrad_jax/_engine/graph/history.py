@@ -11,13 +11,13 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import CALLS, KERNELS
+from ..._core.jax.own_kernels import jit
 from ..._core.state import GRAD, MODES, OBSERVED
 from ..._ops.aten import usual_overload
 from ..memory import strided
@@ -431,7 +431,7 @@ class CopySlicesPlan:
                 return self.fn(args[:1], args[1:], wanted)
 
             kernel = self.vjps[wanted] = executors.choose_later(
-                jax.jit(copy_slices_vjp),
+                jit(copy_slices_vjp),
                 self.base.device,
                 functools.partial(self.vjps.__setitem__, wanted),
                 weakref.ref(self),

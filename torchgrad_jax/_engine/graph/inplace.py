@@ -14,6 +14,7 @@ import numpy as np
 from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
+from ..._core.jax.own_kernels import jit
 from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, SAYS_GRAD, WRITE_LOCK
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from ..memory import owned
@@ -144,7 +145,7 @@ class InplacePlan(Plan):
         """Let NumPy put a few elements into a large array; where a storage has its memory alone, in place."""
         found, avals = self.found, [aval(self.keys[i]) for i in self.present]
         closed = found.forward().closed() if found is not None else jax.make_jaxpr(self.fn)(*avals)
-        fwd = executors.putting(jax.jit(self.fn), closed, weakref.ref(self))
+        fwd = executors.putting(jit(self.fn), closed, weakref.ref(self))
         if fwd is not None and self.kernel[0] is None:
             self.fwd = fwd
         elif fwd is not None:

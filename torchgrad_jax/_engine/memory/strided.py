@@ -22,6 +22,7 @@ from ..._core.arrays.placement import MANY, place, spread_over
 from ..._core.errors import messages as errors, warn
 from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS
+from ..._core.jax.own_kernels import jit
 from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WRITE_LOCK
 from ..run import executors
 from . import owned
@@ -350,7 +351,7 @@ def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any
 
 def _kernel(fn: Callable[..., Any], out: Meta) -> Any:
     """`fn` compiled, where there is anything to compute."""
-    return abstract.kernel(jax.jit(fn), (out,), True) if out.device.type == "meta" else executors.Jitted(fn)
+    return abstract.kernel(jit(fn), (out,), True) if out.device.type == "meta" else executors.Jitted(fn)
 
 
 @KERNELS.memo(0.125)
@@ -374,7 +375,7 @@ def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Call
     kernel = reader(store, m, conj, neg)
     box = None if m.device.type == "meta" else _box(store, m, offset)
     if box is not None:
-        return jax.jit(lambda array: conjugated(box.of(array, m.shape), conj, neg))
+        return jit(lambda array: conjugated(box.of(array, m.shape), conj, neg))
     dims = _nested(m.shape, m.strides)
     filled = dims is None or m.extent == m.numel
     if filled or m.device.type == "meta":
@@ -383,7 +384,7 @@ def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Call
     def read_part(array: Any) -> Any:
         return view_from(to_flat(array, store), m, offset, conj, neg)
 
-    return jax.jit(read_part)
+    return jit(read_part)
 
 
 @KERNELS.memo(0.125)

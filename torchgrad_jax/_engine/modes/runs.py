@@ -23,6 +23,7 @@ from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.python_numbers import Number
 from ..._core.errors import messages as errors
 from ..._core.jax import jit_caches
+from ..._core.jax.own_kernels import jit
 from ..._core.jax.running_transforms import current_trace
 from ..._core.state import DUAL, IN_RUN, MODES, UNDER_JAX, Modes, next_level
 from ..graph.history import edge_of, is_tracked, requires_grad_of
@@ -463,7 +464,7 @@ def _kind_of(number: Any) -> type:
 
 _KINDS_OF_NUMBERS: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
 
-_COMPILED = type(jax.jit(lambda: None))
+_COMPILED = type(jit(lambda: None))
 
 
 def _dense(m: Meta) -> Meta:

@@ -17,6 +17,7 @@ import jax
 from ..._core.arrays.meta import meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import KERNELS
+from ..._core.jax.own_kernels import jit
 from ..._core.state import MODES, UNDER_JAX
 from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
 from ..graph.saved import ALTERED, Packed, unaltered, unpack_hooked, unwritten
@@ -518,7 +519,7 @@ def run_batched(
         if known is None:
             one = Compiled(segment.key[1])
             each = jax.vmap(one.pure, in_axes=(*[0] * len(segment.given), *[None] * len(segment.args)))
-            known = _COMPILED.put(segment.key, (one, jax.jit(each)), 0)
+            known = _COMPILED.put(segment.key, (one, jit(each)), 0)
             KERNELS.compiled()
         one, every = known
         arrays = every(*segment.given, *segment.args)

@@ -20,6 +20,7 @@ from ..._core.arrays.out_of_memory import guarded
 from ..._core.host import choice, code as host, writes
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import KERNELS
+from ..._core.jax.own_kernels import jit
 from ..._core.jax.private import ArrayImpl, options_of_xla
 from .numbers_apart import apart
 from .steps import bind_equation
@@ -49,7 +50,7 @@ class Jitted:
     def made(self) -> Any:
         """The compiled function."""
         if self._made is None:
-            self._made = jax.jit(self._fn)
+            self._made = jit(self._fn)
         return self._made
 
     @property
@@ -58,7 +59,7 @@ class Jitted:
         if self._alone is None:
             return self.made
         if self._made_alone is None:
-            self._made_alone = jax.jit(self._alone)
+            self._made_alone = jit(self._alone)
         return self._made_alone
 
     @property
@@ -167,7 +168,7 @@ class OfConvolutions(Compiled):
             return jax.tree.leaves(fn(*leaves))
 
         flat.__name__ = flat.__qualname__ = getattr(kernel, "__name__", "convolutions")
-        self._flat = jax.jit(flat, compiler_options=options_of_xla(*_SIMPLY))
+        self._flat = jit(flat, compiler_options=options_of_xla(*_SIMPLY))
 
     def __call__(self, *args: Any) -> Any:
         leaves = jax.tree.leaves(args)
@@ -317,7 +318,7 @@ class Putting:
     def __init__(self, compiled: Compiled, parts: tuple[Any, Callable[..., None]]) -> None:
         steps, put = parts
         self._compiled, self._put, self.kernel = compiled, host.silently(put), compiled.kernel
-        first = Compiled(jax.jit(_as_function(steps)), None, None)
+        first = Compiled(jit(_as_function(steps)), None, None)
         self._steps = host.program(steps, first, False) or first
 
     def __call__(self, first: Any, *xs: Any) -> Any:
@@ -379,7 +380,7 @@ def _any_traced(args: Any) -> bool:
     return any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(args))
 
 
-_add = KERNELS.shared(jax.jit(sums.plus))
+_add = KERNELS.shared(jit(sums.plus))
 _add_small = host.silently(operator.add)
 
 

@@ -11,12 +11,12 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 from jax import lax
 
 from ..._core.arrays.meta import Meta
 from ..._core.jax.caches import KERNELS
+from ..._core.jax.own_kernels import jit
 
 PER_KERNEL = 64
 """How many tensors one kernel joins."""
@@ -25,14 +25,14 @@ PER_SEGMENT = 256
 
 
 @KERNELS.shared
-@functools.partial(jax.jit, static_argnums=(1, 2, 3))
+@functools.partial(jit, static_argnums=(1, 2, 3))
 def _joined(xs: Sequence[Any], dtype: Any, axis: int, new: bool) -> Any:
     xs = [lax.convert_element_type(x, dtype) for x in xs]
     return lax.concatenate([lax.expand_dims(x, (axis,)) if new else x for x in xs], axis)
 
 
 @KERNELS.shared
-@functools.partial(jax.jit, static_argnums=(2, 3, 4, 5, 6))
+@functools.partial(jit, static_argnums=(2, 3, 4, 5, 6))
 def _parts(ct: Any, start: Any, count: int, size: int, axis: int, new: bool, dtype: Any) -> Any:
     if jnp.iscomplexobj(ct) and not jnp.issubdtype(dtype, jnp.complexfloating):
         ct = jnp.real(ct)

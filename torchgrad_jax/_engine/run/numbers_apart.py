@@ -18,6 +18,7 @@ import numpy as np
 
 from ..._core.host.choice import INNER
 from ..._core.jax.caches import KERNELS
+from ..._core.jax.own_kernels import jit
 from .steps import bind_equation
 
 _STAY = (0.0, 1.0, -1.0, 2.0, 0.5)
@@ -47,7 +48,7 @@ def apart(closed: Any) -> Callable[..., list[Any]] | None:
     executable = _EXECUTABLES.get(key)
     if executable is None:
         KERNELS.compiled()
-        executable = _EXECUTABLES.put(key, jax.jit(fn))
+        executable = _EXECUTABLES.put(key, jit(fn))
     return lambda *leaves: executable(numbers, *leaves)
 
 

@@ -83,7 +83,11 @@ class OverProcesses(JointProgram):
         if run is not None:
             every = PartitionSpec()
             whole = jax.shard_map(run, mesh=mesh, in_specs=every, out_specs=every, check_vma=False)
-            self.kernel = Donating(lambda *xs: whole(*xs), overwritten, keep_unused)
+
+            def compiled_step(*xs: Any) -> Any:
+                return whole(*xs)
+
+            self.kernel = Donating(compiled_step, overwritten, keep_unused)
 
     def begin(self, inputs: list[Any]) -> tuple[Donating, list[Any]] | None:
         """The program over the mesh and this process's arrays as it takes them, if all processes begin it now."""

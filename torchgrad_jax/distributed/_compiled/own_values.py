@@ -35,6 +35,7 @@ from ..._core.arrays.placement import MANY
 from ..._core.errors.messages import AsWritten
 from ..._core.host.choice import INNER
 from ..._core.jax.caches import remember
+from ..._core.jax.own_kernels import jit
 from ..._engine.modes.written_steps import placeholder
 from .over_processes import AXIS, collective_of, given_to_mesh, in_xla, is_over_mesh, like_given
 
@@ -416,7 +417,7 @@ class ForwardOverMesh:
 
     def __init__(self, processes: Processes, mapped: _Mapped, parameters: list[Any]) -> None:
         self._processes, self._parameters = processes, parameters
-        self._mapped, self._kernel, self._name = mapped, jax.jit(mapped), b""
+        self._mapped, self._kernel, self._name = mapped, jit(mapped), b""
         self._equal = [k for k, kind in enumerate(mapped.inputs) if kind is _Kind.EQUAL]
 
     def __call__(self, *values: Any) -> list[Any]:
@@ -465,7 +466,7 @@ class _Backward:
         if came not in self._kernels:
             kinds = [*self._saved, *[_Kind.OWN] * len(cts)]
             mapped = _Mapped(self._processes.mesh, self._fn, kinds, self._results)
-            kernel: Any = jax.jit(mapped)
+            kernel: Any = jit(mapped)
             try:
                 name = _name_of(lambda: kernel.lower(*mapped.like(inputs)).as_text(), [came, *self._parameters])
             except AsWritten as error:

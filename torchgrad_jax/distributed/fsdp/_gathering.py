@@ -23,6 +23,7 @@ from jax.sharding import NamedSharding, PartitionSpec
 from ..._core.arrays import uneven
 from ..._core.arrays.meta import meta
 from ..._core.jax.caches import remember
+from ..._core.jax.own_kernels import jit
 from ..._core.state import MODES
 from ..._engine.memory.strided import read
 from ..._engine.memory.tensor import Storage, Tensor, make
@@ -299,7 +300,7 @@ def _gathering(shardings: tuple[NamedSharding, ...], shapes: tuple[Any, ...], dt
 
     mesh, specs = shardings[0].mesh, tuple(s.spec for s in shardings)
     whole = PartitionSpec()
-    return jax.jit(jax.shard_map(run, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False))
+    return jit(jax.shard_map(run, mesh=mesh, in_specs=specs, out_specs=whole, check_vma=False))
 
 
 def _averaged(mesh: DeviceMesh, places: Sequence[_Place], own: Sequence[Any]) -> list[Any]:
@@ -365,7 +366,7 @@ def _averaging(shardings: tuple[NamedSharding, ...], shapes: tuple[Any, ...], dt
     every = PartitionSpec(mesh.axis_names)
     shared = jax.shard_map(run, mesh=mesh, in_specs=every, out_specs=specs, check_vma=False)
     whole = NamedSharding(mesh, PartitionSpec())
-    return jax.jit(pack), jax.jit(shared, out_shardings=(shardings, whole))
+    return jit(pack), jit(shared, out_shardings=(shardings, whole))
 
 
 def _sum(rows: Any, axes: tuple[str, ...], all_axes: tuple[str, ...]) -> Any:

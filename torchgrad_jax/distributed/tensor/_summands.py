@@ -25,6 +25,7 @@ from ..._core.arrays import summands
 from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.placement import names_of
 from ..._core.arrays.summands import Summands
+from ..._core.jax.own_kernels import jit
 from ..._engine.memory.strided import is_direct, read
 from ..._engine.memory.tensor import Tensor, kept_array
 from ..._engine.run.trace import Plan, ViewPlan, aval
@@ -164,7 +165,7 @@ def _reducer(ops: tuple[str, ...], there: NamedSharding) -> Any:
             stacked = do(stacked, axis=0).astype(stacked.dtype)
         return stacked
 
-    return jax.jit(reduce, out_shardings=there)
+    return jit(reduce, out_shardings=there)
 
 
 _REDUCE = {"sum": jnp.sum, "avg": jnp.mean, "max": jnp.max, "min": jnp.min, "product": jnp.prod}
@@ -312,7 +313,7 @@ def _moved(x: Any, found: Summands | None, there: Any) -> Any:
 
 @functools.cache
 def _mover(there: NamedSharding) -> Any:
-    return jax.jit(lambda x: x, out_shardings=there)
+    return jit(lambda x: x, out_shardings=there)
 
 
 def _equal(x: Any, found: Summands | None, n: int) -> Any:

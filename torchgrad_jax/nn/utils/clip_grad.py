@@ -6,13 +6,12 @@ import types
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import jax
-
 from ..._core.arrays.python_numbers import Number
 from ..._core.errors import warn
 from ..._core.errors.checks import Check, fail_if, numpy_of
 from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS
+from ..._core.jax.own_kernels import jit
 from ..._core.state import MODES
 from ..._engine.entry.bind import ops
 from ..._engine.graph.deferred import now_or_later
@@ -94,7 +93,7 @@ def _alone(grads: list[Any], factor: Any) -> bool:
 
 
 @KERNELS.shared
-@jax.jit
+@jit
 def _products(arrays: list[Any], factor: Any) -> list[Any]:
     return [x * factor for x in arrays]
 

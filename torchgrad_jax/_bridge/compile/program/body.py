@@ -37,8 +37,11 @@ class Body:
 
     def kernel(self) -> Donating:
         """The program as JAX compiles it."""
-        given_away = self.inputs.n_given_away
-        return Donating(lambda *xs: self.results(xs), given_away, bool(self.inputs.spare), self.placements())
+
+        def compiled_step(*xs: Any) -> list[Any]:
+            return self.results(xs)
+
+        return Donating(compiled_step, self.inputs.n_given_away, bool(self.inputs.spare), self.placements())
 
     def placements(self) -> list[Any] | None:
         """For each result where it has to lie, or None where XLA may choose; None if it always may."""

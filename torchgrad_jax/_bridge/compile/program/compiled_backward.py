@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from ...._core.arrays.meta import Meta, meta
 from ...._core.errors import messages as errors
 from ...._core.errors.messages import AsWritten
+from ...._core.jax.own_kernels import jit
 from ...._core.state import GRAD, MODES, next_sequence_nr
 from ...._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from ...._engine.graph.node import AccumulateGrad, Node, spent
@@ -438,8 +439,8 @@ class ForwardAndBackward:
         self.saved_names = between
         """The variables that are kept for the backward part."""
         self.run_forward, self.run_backward = forward, backward
-        self.forward: Callable[..., list[Any]] = jax.jit(forward)
-        self.backward: Callable[..., list[Any]] = jax.jit(backward)
+        self.forward: Callable[..., list[Any]] = jit(forward)
+        self.backward: Callable[..., list[Any]] = jit(backward)
         self.is_joint = False
         """Whether several processes run both parts together; see `joint.py`."""
 
@@ -467,7 +468,7 @@ class ForwardAndBackward:
         """What the backward part gives, unless a check in it fails."""
         results = self.backward(saved, cts)
         if self.checks and is_true(results[-1]):
-            raise_failed_check(self.checks, lambda wanted: jax.jit(partial(self._late, wanted))(saved, cts))
+            raise_failed_check(self.checks, lambda wanted: jit(partial(self._late, wanted))(saved, cts))
         return results
 
 

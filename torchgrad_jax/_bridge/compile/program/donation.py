@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from ...._core.arrays.meta import Meta
+from ...._core.jax.own_kernels import jit
 from ...._engine.memory.tensor import Tensor
 
 
@@ -34,7 +35,7 @@ class Donating:
         self.n = n
         self.settled = False
         """Whether JAX knew the arguments of the last call."""
-        self._compiled = jax.jit(fn, donate_argnums=tuple(range(n)), keep_unused=keep_unused, out_shardings=placed)
+        self._compiled = jit(fn, donate_argnums=tuple(range(n)), keep_unused=keep_unused, out_shardings=placed)
         self.call: Any = self._compiled if n == 0 else _with_first_call(self._compiled, self._first_call)
 
     def results(self, inputs: Sequence[Any], dropped: Sequence[Tensor]) -> Iterator[Any]:
@@ -57,11 +58,14 @@ class Donating:
         self.settled = False
         run: Any = self._compiled._cache_miss  # type: ignore[attr-defined]
         try:
-            return run(*[jnp.array(x) for x in args[: self.n]], *args[self.n :])
+            return run(*map(_copied, args[: self.n]), *args[self.n :])
         except jax.errors.JaxRuntimeError as error:
             if "RESOURCE_EXHAUSTED" not in str(error):
                 raise
         return run(*args)  # the memory has no room for copies
+
+
+_copied = jit(jnp.copy)
 
 
 def _with_first_call(compiled: Any, first_call: Callable[..., Any]) -> Any:

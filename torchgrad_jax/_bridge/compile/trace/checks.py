@@ -22,6 +22,7 @@ import numpy as np
 
 from ...._core.arrays import devices
 from ...._core.errors.checks import Bounds, Check, Condition, readable
+from ...._core.jax.own_kernels import jit
 from ...._engine.modes.written_steps import evaluate, placeholder
 from ...._engine.run.executors import choose_later
 from .equal_steps import called
@@ -109,7 +110,7 @@ class Checks:
         def fails(*values: Any) -> Any:
             return any_of(evaluate(steps, (), dict(zip(inputs, values)), consts))  # type: ignore[arg-type]
 
-        return choose_later(jax.jit(fails), devices.default_device(), limit=math.inf)
+        return choose_later(jit(fails), devices.default_device(), limit=math.inf)
 
     def fails_ahead(self, values: Sequence[Any]) -> Any:
         """Whether a check fails that does not wait for the program, in a trace and of the values of all sources."""
@@ -131,7 +132,7 @@ class Checks:
 
         def compute(wanted: Sequence[Any]) -> list[Any]:
             steps, consts = sliced(self._jaxpr, wanted), self._consts
-            return jax.jit(lambda *xs: evaluate(steps, (), xs, consts))(*values)
+            return jit(lambda *xs: evaluate(steps, (), xs, consts))(*values)
 
         raise_failed_check(self._noted, compute)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import jax
@@ -168,7 +167,7 @@ class Segment:
         late: list[Any] = []
         places: dict[int, int] = {}
         room = PACKED
-        for node in order if task is None else islice(order, at, end):
+        for node in order if task is None else order[at:end]:
             start, known, why, gp = len(key), len(args), None, node.gp
             saved: Any = node.saved
             runs = running is None or node in running
@@ -425,7 +424,7 @@ def _is_light(packed: Packed, room: int) -> bool:
 def _is_short(task: Task, at: int) -> bool:
     """Whether a few nodes or many leaves come, before one that is walked or the end of a pass that is under way."""
     left = SHORT
-    for node in islice(task.order, at, at + 3 * SHORT):
+    for node in task.order[at : at + 3 * SHORT]:
         if node.__class__ is AccumulateGrad:
             continue
         saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime

@@ -74,9 +74,10 @@ class Task:
             if len(roots) > 1:
                 starts = [n for n in starts if n in self.needed]  # type: ignore[operator]
         self.order = execution_order(nodes, starts, self.needed)
+        begins = {*starts}
         for (node, nr), g in zip(roots, grads):
             alone = len(roots) == 1 or not self.meets_several
-            if node in starts and (alone or self._goes_on(node, nr)):
+            if node in begins and (alone or self._goes_on(node, nr)):
                 self.put(node, nr, g)
 
     def _restrict(self, targets: Sequence[tuple[Node, int]]) -> None:

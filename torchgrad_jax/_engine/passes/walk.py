@@ -41,12 +41,13 @@ def run(
     With `targets` only what leads to them runs; without `accumulate` their gradients are returned
     instead of being added to leaves.
     """
+    grads = [*grads]
     for i, (node, nr) in enumerate(roots):
         # An output can have got another shape since its node was made, by a write that was not recorded.
         if node.__class__ is not AccumulateGrad:
             m = node.out_meta(nr)
             if m.shape != grads[i]._m.shape:
-                grads = [*grads[:i], fitted("", i, grads[i], m), *grads[i + 1 :]]
+                grads[i] = fitted("", i, grads[i], m)
     outer = MODES.graph_task
     if not keep and outer is None and roots:
         return _in_turn(roots, grads, keep, create, targets, accumulate)

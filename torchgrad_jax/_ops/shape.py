@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import accumulate, pairwise
 from typing import Any
 
 import jax.numpy as jnp
@@ -276,7 +275,7 @@ def _split_geometry(m: Meta, split_size: int, dim: int) -> list[View]:
 
 
 def _split_array(x: Array, sizes: Sequence[int], dim: int) -> tuple[Array, ...]:
-    return tuple(lax.slice_in_dim(x, a, b, axis=dim) for a, b in pairwise(accumulate(sizes, initial=0)))
+    return tuple(lax.split(x, sizes, dim))
 
 
 def _cut_along(ndim: int, dim: int, **_: Any) -> tuple[int, bool]:
@@ -330,7 +329,8 @@ def _unbind_geometry(m: Meta, dim: int) -> list[View]:
 @op(geometry=_unbind_geometry, joins=lambda ndim, dim: (shapes.wrap_dim(dim, ndim), True), out=False)
 def unbind(input: Array, dim: int = 0) -> Any:
     d = dim % input.ndim
-    return tuple(lax.index_in_dim(input, i, axis=d, keepdims=False) for i in range(pinned(input.shape[d])))
+    (rows,) = lax.split(input, (pinned(input.shape[d]),), d)  # whose number is no symbol
+    return tuple(lax.unstack(rows, d))
 
 
 @op(geometry=diagonal_geometry, out=False)

@@ -20,7 +20,7 @@ from .node import AccumulateGrad
 class Packed:
     """A saved tensor that went through a pack hook."""
 
-    __slots__ = ("edge", "is_output", "meta", "output_nr", "packed", "ready", "unpack", "version")
+    __slots__ = ("edge", "is_output", "meta", "output_nr", "packed", "unpack", "version")
 
     def __init__(self, packed: Any, unpack: Any, vc: Any, m: Any, is_output: bool) -> None:
         self.packed, self.unpack, self.meta = packed, unpack, m
@@ -29,8 +29,13 @@ class Packed:
         self.is_output = is_output
         self.output_nr = 0
         self.edge: Any = None  # where the value came from, if the node's own edges do not say it
-        self.ready: Any = None
-        """What the unpack hook gave to the pass that is about to run the node, or the error that it raised."""
+
+
+Unpacked = dict[Packed, Any]
+"""What unpack hooks gave to a pass ahead of the nodes that are to read it: arrays, or the errors that they raised.
+
+A node takes out what it reads, and no hook is called for what is there.
+"""
 
 
 def versions_to_keep(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
@@ -163,7 +168,7 @@ def _as_saved(node: Any, index: int, entry: Any) -> Any:
     return m if known else None
 
 
-def unpack_arrays(node: Any) -> list[Any]:
+def unpack_arrays(node: Any, ahead: Unpacked) -> list[Any]:
     """The saved values as arrays and numbers, after checking that nobody wrote to them."""
     saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime
     if saved is None:
@@ -176,7 +181,7 @@ def unpack_arrays(node: Any) -> list[Any]:
         elif isinstance(entry, Tensor):
             value = entry._st.array if entry._al is None and at_once else None
         else:
-            out.append(_unpacked_array(entry) if entry.__class__ is Packed else entry)
+            out.append(_unpacked_array(entry, ahead) if entry.__class__ is Packed else entry)
             continue
         _check_unwritten(node, i, entry)
         if then.__class__ is VersionAndValues or LIVE:
@@ -189,18 +194,50 @@ def unpack_arrays(node: Any) -> list[Any]:
     return out
 
 
-def _unpacked_array(entry: Packed) -> Any:
+def _unpacked_array(entry: Packed, ahead: Unpacked) -> Any:
     """What the kernels of a pass read: a value of another dtype is cast, one of another shape must broadcast."""
-    return strided.fitted(strided.read(unpack_hooked(entry)), entry.meta)
+    return strided.fitted(_unpacked(entry, ahead), entry.meta)
+
+
+def _unpacked(entry: Packed, ahead: Unpacked) -> Any:
+    """The array that the unpack hook gives, or gave ahead."""
+    value = ahead.pop(entry, None) if ahead else None
+    if value is None:
+        return strided.read(unpack_hooked(entry))
+    if isinstance(value, BaseException):
+        raise value
+    return value
+
+
+def unpack_ahead(entry: Packed, ahead: Unpacked) -> Any:
+    """Call the unpack hook before the pass comes to the node, unless that was done.
+
+    Returns:
+        The array; None if the hook raised an error, which the node raises when the pass comes to it.
+    """
+    if entry not in ahead:
+        try:
+            ahead[entry] = strided.read(unpack_hooked(entry))
+        except BaseException as error:
+            ahead[entry] = error
+    value = ahead[entry]
+    return None if isinstance(value, BaseException) else value
+
+
+def unpack_for_nothing(node: Any, ahead: Unpacked) -> None:
+    """Do what torch does where no gradient is computed of the saved values: check them and call the unpack hooks."""
+    saved = node.saved
+    if saved is None:
+        raise RuntimeError(errors.SECOND_BACKWARD)
+    for i, entry in enumerate(saved):
+        if entry.__class__ is Packed:
+            _unpacked(entry, ahead)
+        else:
+            _check_unwritten(node, i, entry)
 
 
 def unpack_hooked(entry: Packed) -> Tensor:
     """What the unpack hook makes of what the pack hook gave; no version is checked, as in torch."""
-    ready, entry.ready = entry.ready, None
-    if ready is not None:
-        if isinstance(ready, Exception):
-            raise ready
-        return ready
     value = entry.unpack(entry.packed)
     if not isinstance(value, Tensor):
         raise TypeError(

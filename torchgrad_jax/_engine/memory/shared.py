@@ -45,7 +45,8 @@ class Shared(Memory):
     """
 
     __slots__ = (
-        "_bits", "_image", "_owner", "_references", "__weakref__", "asked", "before", "began", "seen", "window",
+        "_bits", "_image", "_owner", "_references", "__weakref__", "asked", "before", "began", "counted", "seen",
+        "window",
     )  # fmt: skip
 
     def __init__(self, buffer: np.ndarray, m: Meta, owner: Any, seen: Any = None) -> None:
@@ -57,6 +58,8 @@ class Shared(Memory):
         """What a node with a smaller number, made before the memory was shared, has saved."""
         self.asked = False
         """Whether the address was asked for: then it stays."""
+        self.counted = True
+        """Whether the last write of a tensor is in the storage's `stamp`: who counts it need not look at the memory."""
         self._owner = owner
         ours = (self.window, self._bits, buffer)
         self._references = _READING + sum(x.base is owner for x in ours) + (buffer is owner)
@@ -148,6 +151,7 @@ class SharedStorage(Storage):
             return held
         if memory.is_alone():
             return _part(self, memory)
+        memory.counted = True
         if memory.is_as_seen():
             return held
         array = memory.look()
@@ -166,16 +170,21 @@ class SharedStorage(Storage):
             return
         np.copyto(memory.window, np.asarray(value))
         memory.show(value)
+        memory.counted = False
         _ARRAY.__set__(self, value)
 
     @property
     def stamp(self) -> int:
         """Counts the writes of tensors, and those of NumPy that were noticed."""
-        self.array  # noqa: B018 - looks for them
+        if self.pointer.counted:
+            self.array  # noqa: B018 - looks for them
+        else:
+            self.pointer.counted = True
         return _STAMP.__get__(self)
 
     @stamp.setter
     def stamp(self, value: int) -> None:
+        self.pointer.counted = True
         _STAMP.__set__(self, value)
 
     def data_ptr(self) -> int:

@@ -498,11 +498,11 @@ def read_stored(t: Tensor) -> Any:
     al, st = t._al, t._st
     if al is None:
         return st.array
-    if al.stamp == st.stamp and al.array is not None:
+    stamp = st.stamp  # it is read before the array, as another thread may write in between
+    if al.stamp == stamp and al.array is not None:
         return al.array
     if is_direct(t):
         return st.array
-    stamp = st.stamp  # it is read before the array, as another thread may write in between
     if st.__class__ is owned.OwnedStorage:
         array = owned.read_part(st, t._m, al.offset, al.conj, al.neg)
         if array is not None:
@@ -545,9 +545,9 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
             held = st.array if run.at_once else run.uses.array_to_write(t)
             new = array if whole else _written(t, held, array)
             st.array = unrecorded(held, new) if follows_jax else new
-        st.stamp += 1
+        st.stamp = stamp = st.stamp + 1
         if not (whole or follows_jax or t._m.overlaps) and run.at_once:
-            al.array, al.stamp = array, st.stamp
+            al.array, al.stamp = array, stamp
         if bump:
             t._vc.version += 1
 

@@ -18,7 +18,7 @@ from ..._ops.registry import NoGradient
 from ..graph.history import CopySlicesPlan, edge_of
 from ..graph.node import Node
 from ..graph.record import apply
-from ..graph.saved import unpack_arrays, unpack_tensors
+from ..graph.saved import unpack_tensors
 from ..memory.strided import read
 from ..memory.tensor import Tensor, alias_of, make, plain_alias
 from ..modes.belonging import beside
@@ -82,7 +82,7 @@ def _gradients(
                 gradient._fn.edges = (*gradient._fn.edges[: -len(idle)], *[None] * len(idle))
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None]
-            arrays += unpack_arrays(node)[len(node.gp.saved_in) - len(gp.saved_in) :]
+            arrays += [read(v) if isinstance(v, Tensor) else v for v in saved]
             by_pos[p] = make(gp.vjp(present, (p,))(*arrays)[0], gp.metas[p])
     return by_pos
 

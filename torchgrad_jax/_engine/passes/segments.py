@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Sequence
-from itertools import islice
 from typing import Any
 
 import jax
@@ -20,7 +19,7 @@ from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 from ..._core.state import MODES, UNDER_JAX
 from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
-from ..graph.saved import ALTERED, Packed, unaltered, unpack_hooked, unwritten
+from ..graph.saved import ALTERED, Packed, unaltered, unpack_ahead, unwritten
 from ..memory.escapes import before_gradients
 from ..memory.shared import saved_value
 from ..memory.shared_values import LIVE, VersionAndValues
@@ -169,8 +168,8 @@ class Segment:
         late: list[Any] = []
         places: dict[int, int] = {}
         room = PACKED
-        for node in order if task is None else islice(order, at, end):
-            start, why, gp = len(key), None, node.gp
+        for node in order if task is None else order[at:end]:
+            start, known, why, gp = len(key), len(args), None, node.gp
             saved: Any = node.saved
             runs = running is None or node in running
             if captures and node in captures:
@@ -205,7 +204,7 @@ class Segment:
                     key.append(len(args))
                     args.append(entry)
                     continue
-                elif kind is Packed and task is not None and _is_light(entry, room):  # type: ignore[arg-type]
+                elif kind is Packed and task is not None and gp.unpacks and _is_light(entry, room):  # type: ignore[arg-type]
                     room -= entry.meta.numel
                     self.packed.append((node, entry, len(args)))  # type: ignore[arg-type]
                     key.append(len(args))
@@ -244,7 +243,10 @@ class Segment:
                 key += ((0,), None) if captures else (self._add_leaf(node.variable),)
                 key.append(numbers[node])
             return at if task is not None or not captures or len(late) == len(captures) else -1
-        del key[start:]
+        # Nothing is left of the node that has to be walked.
+        del key[start:], args[known:]
+        while self.packed and self.packed[-1][2] >= known:
+            self.packed.pop()
         _explain(node, why)
         return at
 
@@ -282,12 +284,12 @@ class Segment:
         """Call the unpack hooks in the order of the nodes. If one raises, the walk does so where it comes to that."""
         for node, entry, place in self.packed:
             task.current, task.calling = node, True
+            value = unpack_ahead(entry, task.unpacked)
+            if value is None:
+                return False
             try:
-                entry.ready = unpack_hooked(entry)
-                self.args[place] = fitted(read(entry.ready), entry.meta)
-            except Exception as error:
-                if entry.ready is None:
-                    entry.ready = error
+                self.args[place] = fitted(value, entry.meta)
+            except Exception:
                 return False
         return all(map(unwritten, self.nodes))
 
@@ -302,6 +304,8 @@ class Segment:
             before_gradients(leaves, arrays)
         if not keep:
             self.release()
+        for _, entry, _ in self.packed:
+            del task.unpacked[entry]  # type: ignore[union-attr]
         self.store(task, captured, compiled, arrays)
         return True
 
@@ -421,7 +425,7 @@ def _is_light(packed: Packed, room: int) -> bool:
 def _is_short(task: Task, at: int) -> bool:
     """Whether a few nodes or many leaves come, before one that is walked or the end of a pass that is under way."""
     left = SHORT
-    for node in islice(task.order, at, at + 3 * SHORT):
+    for node in task.order[at : at + 3 * SHORT]:
         if node.__class__ is AccumulateGrad:
             continue
         saved = node.saved  # it is read once, as a pass of another thread may free it in the meantime

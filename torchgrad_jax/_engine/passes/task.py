@@ -10,6 +10,7 @@ from ..._core.state import MODES
 from ..graph.fitting import fitted
 from ..graph.node import AccumulateGrad, Node
 from ..graph.record import cast
+from ..graph.saved import Unpacked
 from ..memory.tensor import UNSET, Tensor
 from .leaf import add
 from .order import any_stands_for_several, execution_order, leading_to, reachable, reachable_by_outputs, running
@@ -23,6 +24,7 @@ class Task:
     __slots__ = (
         "__weakref__", "accumulates", "callbacks", "calling", "captured", "captures", "create", "current", "depth",
         "gradients", "hooked", "meets_several", "id", "keep", "needed", "nodes", "order", "outer", "root", "running",
+        "unpacked",
     )  # fmt: skip
 
     def __init__(self, keep: bool, create: bool, accumulates: bool = True) -> None:
@@ -51,6 +53,7 @@ class Task:
         self.captured: list[Tensor | None] = []
         self.gradients: dict[Node, list[Any]] = {}
         """What each node has received so far, by number of its output."""
+        self.unpacked: Unpacked = {}
 
     def begin(
         self, roots: Sequence[tuple[Node, int]], grads: Sequence[Tensor], targets: Sequence[tuple[Node, int]] | None
@@ -71,9 +74,10 @@ class Task:
             if len(roots) > 1:
                 starts = [n for n in starts if n in self.needed]  # type: ignore[operator]
         self.order = execution_order(nodes, starts, self.needed)
+        begins = {*starts}
         for (node, nr), g in zip(roots, grads):
             alone = len(roots) == 1 or not self.meets_several
-            if node in starts and (alone or self._goes_on(node, nr)):
+            if node in begins and (alone or self._goes_on(node, nr)):
                 self.put(node, nr, g)
 
     def _restrict(self, targets: Sequence[tuple[Node, int]]) -> None:

@@ -14,7 +14,7 @@ from ..._core.state import DUAL, GRAD, MODES, OBSERVED, UNDER_JAX
 from ..graph.fitting import fitted
 from ..graph.node import AccumulateGrad, Node
 from ..graph.record import apply
-from ..graph.saved import ALTERED, check_attached, unpack_arrays, unpack_tensors
+from ..graph.saved import ALTERED, check_attached, unpack_arrays, unpack_for_nothing
 from ..memory.escapes import before_gradients
 from ..memory.strided import read
 from ..memory.tensor import Tensor, make
@@ -41,12 +41,13 @@ def run(
     With `targets` only what leads to them runs; without `accumulate` their gradients are returned
     instead of being added to leaves.
     """
+    grads = [*grads]
     for i, (node, nr) in enumerate(roots):
         # An output can have got another shape since its node was made, by a write that was not recorded.
         if node.__class__ is not AccumulateGrad:
             m = node.out_meta(nr)
             if m.shape != grads[i]._m.shape:
-                grads = [*grads[:i], fitted("", i, grads[i], m), *grads[i + 1 :]]
+                grads[i] = fitted("", i, grads[i], m)
     outer = MODES.graph_task
     if not keep and outer is None and roots:
         return _in_turn(roots, grads, keep, create, targets, accumulate)
@@ -138,19 +139,14 @@ def _run_nodes(task: Task, compiles: bool) -> None:
         if compiles and (extras := order[at].extras) is not None and extras.only_tensor_hooks:
             _run_hooks_first(task, order[at])
         segment = segment_at(task, at) if compiles else None
-        packed = () if segment is None else segment.packed
-        try:
-            if segment is not None and segment.run(task.keep, task, task.captured):
-                at = segment.end
-                continue
-            end = len(order) if not compiles else at + 1 if segment is None else segment.end
-            segment = None  # the segment would keep alive what the nodes saved
-            for node in order[at:end]:
-                _visit(task, node)
-            at = end
-        finally:
-            for _, entry, _ in packed:
-                entry.ready = None
+        if segment is not None and segment.run(task.keep, task, task.captured):
+            at = segment.end
+            continue
+        end = len(order) if not compiles else at + 1 if segment is None else segment.end
+        segment = None  # the segment would keep alive what the nodes saved
+        for node in order[at:end]:
+            _visit(task, node)
+        at = end
 
 
 def _run_hooks_first(task: Task, node: Node) -> None:
@@ -278,7 +274,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     present = (cts[0] is not None,) if len(cts) == 1 else tuple([c is not None for c in cts])
     if True not in present:
         if gp.unpacks:
-            unpack_arrays(node)  # this checks versions and calls unpack hooks
+            unpack_for_nothing(node, task.unpacked)
         if gp.raises and gp.name == "NotImplemented":  # torch raises even if no gradient came
             gp.fn()
         return [None] * len(node.edges)
@@ -297,8 +293,8 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         gp = gp.whole()
         edges = positions = gp.edge_grads
         wanted = list(range(len(gp.inputs)))
-    if not wanted:  # the saved values were checked, and there is nothing to compute
-        unpack_tensors(node)
+    if not wanted:
+        unpack_for_nothing(node, task.unpacked)
         if gp.raises:
             gp.fn()
         return [None] * len(node.edges)
@@ -307,7 +303,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         return [by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)]
     at_once = MODES.run.at_once
     args = [g._st.array if g._al is None and at_once else read(g) for g in cts if g is not None]
-    args += unpack_arrays(node)
+    args += unpack_arrays(node, task.unpacked)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     kernel = gp.vjps.get((present, pick)) or gp.vjp(present, pick)
     values = kernel(*args)

@@ -10,6 +10,7 @@ import pytest
 from jax import lax
 
 from torchgrad_jax._core.host import compiled_curves
+from torchgrad_jax._core.jax.own_kernels import jit
 
 MANY = 1 << 18
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, 3.0, -3.0, np.inf, -np.inf, np.nan, 1e-3, 1e30, -1e30, 2.0**53]
@@ -92,7 +93,7 @@ def test_lgamma_is_within_4_ulps():
         x = x[: 1 << 16]
         x = x[~(x < np.finfo(np.float32).tiny)]
         for some in (x, np.append(x, np.float32(-0.5)), x[:100]):
-            got = np.asarray(jax.jit(lax.lgamma)(some))
+            got = np.asarray(jit(lax.lgamma)(some))
             assert ulps(got, log_gamma(some.astype(np.float64))).max() <= ULPS
 
 
@@ -100,7 +101,7 @@ def test_lgamma_is_within_4_ulps():
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_subnormal_numbers_stay_what_they_are(name, dtype):
     x = np.resize(np.array([1, -1], dtype) * np.finfo(dtype).tiny / 4, 4096)
-    np.testing.assert_array_equal(np.asarray(jax.jit(CURVES[name][0])(x)), x)
+    np.testing.assert_array_equal(np.asarray(jit(CURVES[name][0])(x)), x)
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
@@ -131,7 +132,7 @@ def test_no_program_for_a_cpu_calls_the_c_library(name):
 def test_numbers_of_32_bits_are_left_to_xla_where_it_was_told_to_have_no_others():
     x = np.ones(compiled_curves.FROM, np.float32)
     with jax.enable_x64(False):
-        np.testing.assert_allclose(np.asarray(jax.jit(lax.sin)(x)), np.sin(x), rtol=1e-6)
+        np.testing.assert_allclose(np.asarray(jit(lax.sin)(x)), np.sin(x), rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -140,4 +141,4 @@ def test_numbers_of_32_bits_are_left_to_xla_where_it_was_told_to_have_no_others(
 )
 def test_derivatives_are_those_of_jax(fn, slope):
     x = np.linspace(-0.9, 0.9, 5000)
-    np.testing.assert_allclose(jax.jit(jax.vmap(jax.grad(fn)))(x), slope(x), rtol=1e-14)
+    np.testing.assert_allclose(jit(jax.vmap(jax.grad(fn)))(x), slope(x), rtol=1e-14)

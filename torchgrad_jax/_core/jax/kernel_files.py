@@ -106,8 +106,8 @@ def _tell_kernels_apart(files: _Files) -> None:
     """Let JAX keep even small kernels of this package, and all other programs by its own settings."""
     settings = _Settings()
 
-    def began(event: str, value: float, fun_name: str = "", **about: Any) -> None:
-        if event != _COMPILES or not names_kernel(fun_name):
+    def began(event: str, value: float, **about: Any) -> None:
+        if event != _COMPILES or not names_kernel(str(about.get("fun_name"))):
             return
         if COMPILATION_CACHE._cache is not files:  # not yet used, or reset by the user
             COMPILATION_CACHE._cache, COMPILATION_CACHE._cache_initialized = files, True

@@ -125,7 +125,7 @@ SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
 
 # The order inside of a package: a file or folder imports from its own wing (without cycles) or from wings before it.
 WINGS: Mapping[str, tuple[str, ...]] = {
-    "_core": ("python_classes", "state", "events", "errors", "jax", "arrays", "files", "host", "random"),
+    "_core": ("python_classes", "signals", "state", "events", "errors", "jax", "arrays", "files", "host", "random"),
     "_engine": ("surface", "run", "memory", "graph", "modes", "overrides", "entry", "tensor", "passes"),
     # `compile` alone stands for the files beside its three wings.
     "_bridge": ("compile.watch", "compile.trace", "compile.program", "compile", "jax_side", "basis", "vmap"),
@@ -135,9 +135,10 @@ FILES_OF_A_WING = 20
 # Where a single file is narrower still: the modules of the package that it may import.
 ONLY: Mapping[str, frozenset[str]] = {
     "_core.errors.messages": frozenset(),
-    "_core.state": frozenset(),
+    "_core.signals": frozenset(),
+    "_core.state": frozenset({"_core.signals"}),
     "_engine.surface": frozenset(),
-    "_engine.graph.hooks": frozenset({"_core.errors.warn"}),
+    "_engine.graph.hooks": frozenset({"_core.errors.warn", "_core.signals"}),
     "_engine.graph.node": frozenset({"_core", "_engine.graph.hooks"}),
     "_engine.memory.shared_values": frozenset(),
     "_engine.run.steps": frozenset({"_core.host.choice"}),

@@ -1,5 +1,6 @@
 """A signal at any point where Python delivers one leaves the modes of a thread as they were."""
 
+import contextlib
 from functools import partial
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torchgrad_jax as torch
 import torchgrad_jax.profiler
 import torchgrad_jax.utils.checkpoint
-from tests.interrupts import PACKAGE, interrupted, length
+from tests.interrupts import PACKAGE, length, signalled
 from torchgrad_jax import func
 from torchgrad_jax._core.host import code
 from torchgrad_jax._core.jax.running_transforms import current_trace
@@ -17,6 +18,9 @@ from torchgrad_jax.autograd import forward_ad, grad_mode, profiler
 from torchgrad_jax.nn.modules import _hooks as module_hooks
 from torchgrad_jax.overrides import TorchFunctionMode
 from torchgrad_jax.utils.flop_counter import FlopCounterMode
+
+AROUND = (PACKAGE, contextlib.__file__, __file__)
+"""The files before whose instructions a signal comes: the program's own, too."""
 
 graph = torch.autograd.graph
 x = torch.ones(3, requires_grad=True)
@@ -204,8 +208,8 @@ def test_modes_are_as_before(program):
     for _ in range(4):  # until all kernels are there
         run()
     before, point = _modes(), 0
-    step = max(length(run) // 4000, 1)  # of the points of long programs
-    while interrupted(run, point, delivered=True):
+    step = max(length(run, AROUND) // 4000, 1)  # of the points of long programs
+    while signalled(run, point, AROUND):
         assert _modes() == before, point
         point += step
     assert point > 5
@@ -220,7 +224,7 @@ def test_jax_traces_what_it_traced_before():
     for _ in range(3):
         run()
     before, at = current_trace(), 0
-    while interrupted(run, at, within=f"{PACKAGE}/_core/jax/running_transforms.py", delivered=True):
+    while signalled(run, at, f"{PACKAGE}/_core/jax/running_transforms.py"):
         assert current_trace() is before, at
         at += 1
     assert at > 5
@@ -243,7 +247,7 @@ def test_warnings_of_numpy_are_as_before():
     small = torch.ones(3)
     small + small
     at, before = 0, np.geterr()
-    while interrupted(lambda: small + small, at, within=f"{code.__file__}:kernel", delivered=True):
+    while signalled(lambda: small + small, at, f"{code.__file__}:kernel"):
         assert np.geterr() == before
         at += 1
     assert at

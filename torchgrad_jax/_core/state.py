@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter, is_
 from typing import Any
+
+from .signals import contextmanager
 
 GRAD = 1
 """Bit of `Modes.bits`: operations are recorded."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from .._bridge.compile.watch.stance import POLICY
 from .._core.errors.messages import no_such_name
+from .._core.signals import uninterrupted
 
 
 class Config(ModuleType):
@@ -62,6 +63,7 @@ class _Patch:
         for name, value in self._changes.items():
             setattr(self._config, name, value)
 
+    @uninterrupted
     def __exit__(self, *_: object) -> None:
         for name, value in self._before.pop().items():
             setattr(self._config, name, value)

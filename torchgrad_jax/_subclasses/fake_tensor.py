@@ -19,6 +19,7 @@ from .._core.errors.messages import (
     FakeTensorDeviceMismatchError as FakeTensorDeviceMismatchError,
 )
 from .._core.jax.abstract import AbstractArray
+from .._core.signals import contextmanager, uninterrupted
 from .._core.state import FAKE, GRAD, MODES
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import no_grad
@@ -127,6 +128,7 @@ class FakeTensorMode(TorchDispatchMode):
         _set(self)
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         _set(self.enter_stack.pop())
 
@@ -209,7 +211,7 @@ def _set(mode: FakeTensorMode | None) -> None:
     MODES.own |= {"fake": mode, "bits": MODES.bits & ~FAKE | (0 if mode is None else FAKE)}
 
 
-@contextlib.contextmanager
+@contextmanager
 def _set_for_a_while(mode: FakeTensorMode | None) -> Generator[FakeTensorMode | None, None, None]:
     before = MODES.fake
     _set(mode)

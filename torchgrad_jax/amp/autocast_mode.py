@@ -7,7 +7,6 @@ dtype of the parameters.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 from collections.abc import Callable, Generator, Iterable
@@ -17,6 +16,7 @@ import jax
 
 from .._core.arrays import devices, dtypes
 from .._core.errors import warn
+from .._core.signals import contextmanager, uninterrupted
 from .._core.state import MODES
 from .._engine.entry.bind import ops
 from .._engine.memory.tensor import Tensor, tensors_in
@@ -68,7 +68,7 @@ class _Mode(asking.SelectiveMode):
         with asking.only_modes((*MODES.function_modes, self)):
             return looking.skip_one(func, args, kwargs)
 
-    @contextlib.contextmanager
+    @contextmanager
     def suspended(self) -> Generator[Any, None, None]:
         """Within it autocast is off. What comes is a description of how it was, for `resumed` and as a key."""
         enabled, fast, caching = settings()
@@ -76,7 +76,7 @@ class _Mode(asking.SelectiveMode):
         with restored(({}, fast, caching)):
             yield on, tuple(sorted(fast.items())), caching
 
-    @contextlib.contextmanager
+    @contextmanager
     def resumed(self, described: Any) -> Generator[None, None, None]:
         """Within it autocast is as it was before `suspended`, with no casts from outside."""
         on, fast, caching = described
@@ -234,7 +234,7 @@ def _leave(before: Settings) -> None:
     _refresh()
 
 
-@contextlib.contextmanager
+@contextmanager
 def restored(wanted: Settings) -> Generator[None, None, None]:
     """Within it, autocast is as `settings` found it."""
     before = settings()
@@ -318,6 +318,7 @@ class autocast:
             raise
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         depth = STATE.nesting
         try:

@@ -14,6 +14,7 @@ import numpy as np
 from .._core import events
 from .._core.errors import warn
 from .._core.errors.messages import AsWritten
+from .._core.signals import uninterrupted
 from .._core.state import MODES, OBSERVED
 from .._engine.graph.node import Node
 from .._engine.memory.strided import read
@@ -199,6 +200,7 @@ class _Setting:
     prev_check_nan = True
     _prev_check_forward = False
 
+    @uninterrupted
     def __exit__(self, *args: object) -> None:
         before = self.prev, self.prev_check_nan, self._prev_check_forward
         try:

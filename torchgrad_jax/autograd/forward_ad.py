@@ -10,6 +10,7 @@ from .._core.arrays import dtypes
 from .._core.arrays.meta import meta
 from .._core.arrays.transfer import filled
 from .._core.errors import messages as errors
+from .._core.signals import uninterrupted
 from .._core.state import DUAL, INFERENCE, MODES, Modes
 from .._engine.entry.bind import ops
 from .._engine.graph.views import as_strided_view
@@ -66,6 +67,7 @@ class dual_level(DecoratorContext):
         MODES.bits = own
         return 0
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         global _current_level
         if MODES.dual_level < 0:
@@ -209,6 +211,7 @@ class _set_fwd_grad_enabled(DecoratorContext):
             MODES.forward_grad = self.prev
             raise
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.forward_grad = self.prev
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.signals import uninterrupted
 from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, SAYS_GRAD, next_sequence_nr
 from .._engine.memory.derivative_stops import derivative_stop_bit
 from .._engine.memory.tensor import Tensor
@@ -92,6 +93,7 @@ class _Recording:
         self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
         MODES.bits = _switched(self.mode)
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         bits = MODES.bits & ~CUT | self.kept & CUT
         if bits & INFERENCE:
@@ -177,6 +179,7 @@ class inference_mode(DecoratorContext):
         else:
             MODES.bits = MODES.bits & ~(INFERENCE | SAYS_GRAD | CUT) | GRAD
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.bits = MODES.bits & ~_SWITCHED | self._before[-1]
         del self._before[-1]
@@ -196,6 +199,7 @@ class set_multithreading_enabled(DecoratorContext):
     def __enter__(self) -> None:
         MODES.multithreading = self.mode
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.multithreading = self.prev
 
@@ -238,6 +242,7 @@ class enforce_grad_layout_policy(DecoratorContext):
         if self._is_clone:  # else constructing it did
             MODES.grad_layout = self.mode
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.grad_layout = self.prev
 
@@ -269,6 +274,7 @@ class _unsafe_preserve_version_counter(DecoratorContext):
     def __enter__(self) -> None:
         """Nothing: the versions were read when it was made."""
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         for t, version in zip(self.tensors, self.prev_versions):
             t._vc.version = version

@@ -20,6 +20,7 @@ import jax
 from .._core.errors import warn
 from .._core.errors.messages import missing as _missing, no_such_name as _no_such_name
 from .._core.files.atomic import replacing
+from .._core.signals import uninterrupted
 from .._core.state import MODES
 from ._chrome_trace import trace
 from ._profiler_recorder import Recorder
@@ -173,6 +174,7 @@ class profile(Recording):
             raise
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         try:
             self._stop_recording()
@@ -244,6 +246,7 @@ class record_function(contextlib.ContextDecorator):
         self._open = [(o, o.open(self.name, STRETCH)) for o in MODES.observers if isinstance(o, Recorder)]
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: Any) -> None:
         opened, self._open = self._open, []
         for recorder, event in opened:

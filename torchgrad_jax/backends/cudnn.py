@@ -5,9 +5,10 @@ Differs from torch: flags can be set and have no effect; XLA chooses kernels by 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
+
+from .._core.signals import contextmanager
 
 enabled = True
 benchmark = False
@@ -53,7 +54,7 @@ def set_flags(
     return before
 
 
-@contextlib.contextmanager
+@contextmanager
 def flags(
     enabled: bool = False,
     benchmark: bool = False,

@@ -12,6 +12,7 @@ from typing import Any
 
 from .._core.arrays import devices
 from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.signals import uninterrupted
 from .._core.state import MODES
 from .._functions import constructors as _constructors, random as _random
 from .._functions.symbolic import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
@@ -155,6 +156,7 @@ class device:
                 self._entered = devices.device("cuda", index)
                 self._entered.__enter__()
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.gpu = self._before
         if self._entered is not None:

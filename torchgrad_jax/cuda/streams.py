@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from .._core.arrays import devices
+from .._core.signals import uninterrupted
 from ._gpus import gpu as _gpu, gpus as _gpus, index as _index, is_done, wait
 
 _numbers = itertools.count(1).__next__
@@ -180,6 +181,7 @@ class StreamContext:
             self._before = current_stream(self.stream.device)
             set_stream(self.stream)
 
+    @uninterrupted
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         set_stream(self._before)
 

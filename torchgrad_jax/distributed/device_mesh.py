@@ -16,6 +16,7 @@ from jax.sharding import AxisType, Mesh
 
 from .._core.arrays.devices import explain_missing_cpu_devices, give_threads_to_many_cpu_devices, of_jax
 from .._core.arrays.dtypes import int32
+from .._core.signals import uninterrupted
 from .._engine.memory.tensor import Tensor
 from .._functions.create import tensor as _tensor
 from . import _beginning, _groups
@@ -363,6 +364,7 @@ class DeviceMesh:
         _ENTERED.append(self)
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         _ENTERED.pop()
 

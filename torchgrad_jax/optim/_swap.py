@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from .._core.signals import contextmanager
 from .._engine.memory.tensor import Tensor
 from .optimizer import Optimizer
 

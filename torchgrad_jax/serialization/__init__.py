@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os as _os
 import pickle as _pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -12,6 +11,7 @@ from .._bridge.compile.watch.observer import acts_outside as _acts_outside
 from .._core.arrays.devices import device as _device
 from .._core.errors import warn as _warn
 from .._core.errors.messages import missing as _missing
+from .._core.signals import contextmanager
 from ..types import Storage as _Storage
 from ._load import Options as _Options, load_from as _load_from, pickle_of as _pickle_of
 from ._options import (
@@ -133,7 +133,7 @@ def clear_safe_globals() -> None:
     _safe.clear()
 
 
-@contextlib.contextmanager
+@contextmanager
 def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
     """`add_safe_globals` inside of a `with` block."""
     before = dict(_safe)

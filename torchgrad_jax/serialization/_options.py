@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from .._core.signals import uninterrupted
+
 _chosen = mmap.MAP_PRIVATE
 
 
@@ -34,6 +36,7 @@ class set_default_mmap_options:
     def __enter__(self) -> None:
         pass
 
+    @uninterrupted
     def __exit__(self, *raised: object) -> None:
         global _chosen
         _chosen = self.prev
@@ -53,6 +56,7 @@ class skip_data:
         self._before = skips_data()
         _of_thread.skips = True
 
+    @uninterrupted
     def __exit__(self, *raised: object) -> None:
         _of_thread.skips = self._before
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.arrays import tree
+from .._core.signals import uninterrupted
 from .._engine.memory.tensor import Tensor
 from ..autograd.graph import _current_graph_task_id, register_multi_grad_hook
 from ..autograd.variable import Variable
@@ -69,6 +70,7 @@ class ModuleTracker:
             hook.remove()
         self._hooks.clear()
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         try:
             self._unhook()

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..._core.errors import warn
+from ..._core.signals import uninterrupted
 
 
 class RemovableHandle:
@@ -47,6 +48,7 @@ class RemovableHandle:
     def __enter__(self) -> RemovableHandle:
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         self.remove()
 

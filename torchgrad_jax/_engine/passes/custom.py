@@ -14,6 +14,7 @@ from ..._core.arrays import dtypes, shapes
 from ..._core.arrays.formats import contiguous_format
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors, warn
+from ..._core.signals import uninterrupted
 from ..._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from ..graph import saved_attributes  # noqa: F401 - gives nodes their `_saved_*`
 from ..graph.fitting import validated
@@ -442,6 +443,7 @@ class _forward_mode:
         self.bits = MODES.bits
         MODES.bits = self.bits & ~(GRAD | DUAL)
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.bits = self.bits
 

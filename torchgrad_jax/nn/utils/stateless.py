@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 from ..._core.errors import warn
+from ..._core.signals import contextmanager
 from ..._engine.memory.tensor import Tensor
 
 _MISSING = object()
@@ -49,7 +49,7 @@ def call_with(module: Any, tensors: dict[str, Any], args: Any, kwargs: Any, *, t
         return module(*args, **(kwargs or {}))
 
 
-@contextlib.contextmanager
+@contextmanager
 def reparametrized(
     module: Any, tensors: dict[str, Any], tie_weights: bool = False, strict: bool = False, stack_weights: bool = False
 ) -> Iterator[None]:

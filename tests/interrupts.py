@@ -41,7 +41,6 @@ def _is_passive(code: Any, at: int) -> bool:
     return _TEXTS[id(code)][1][at]
 
 
-
 class _Ctrl:
     """`CTRL.c` is a signal that arrives, and nothing else: unlike a call, it does not end with its delivery."""
 
@@ -52,16 +51,21 @@ class _Ctrl:
 CTRL = _Ctrl()
 
 
-def signalled(run: Callable[[], Any], at: int, within: str | tuple[str, ...] = PACKAGE) -> bool:
-    """Run, and have a signal arrive before the instruction of that number in the package's code; whether there was one.
+def signalled(run: Callable[[], Any], at: int, within: str | tuple[str, ...] = PACKAGE) -> str:
+    """Run, and have a signal arrive before the instruction of that number in the package's code.
 
     Python itself decides where it runs the handler, which raises `Signal`: at the next place where it looks for
     signals, in whatever code that is. So there is no list here of such places and none of exceptions; an instruction
     after which Python does not look is one with nothing to test.
+
+    Returns:
+        The name of the function in which Python ran the handler; nothing if there is no such instruction.
     """
-    left = at
+    left, where = at, ""
 
     def raises(number: int, frame: Any) -> None:
+        nonlocal where
+        where = frame.f_code.co_name
         raise Signal
 
     @uninterrupted
@@ -70,7 +74,7 @@ def signalled(run: Callable[[], Any], at: int, within: str | tuple[str, ...] = P
         if not _is_passive(frame.f_code, frame.f_lasti):
             left -= 1
             if left == -1:
-                CTRL.c  # noqa: B018
+                CTRL.c
         return left >= 0
 
     before = signal.signal(signal.SIGINT, raises)
@@ -82,7 +86,8 @@ def signalled(run: Callable[[], Any], at: int, within: str | tuple[str, ...] = P
         pass
     finally:
         signal.signal(signal.SIGINT, before)
-    return left < 0
+    assert bool(where) == (left < 0)
+    return where
 
 
 def interrupted(run: Callable[[], Any], at: int, within: str = PACKAGE) -> bool:

@@ -40,12 +40,12 @@ def uninterrupted(fn: Fn) -> Fn:
 
 
 @uninterrupted
-def restore(step: Callable[[], Any]) -> None:
+def restore(step: Callable[..., Any], *args: Any) -> None:
     """Call what restores something in several steps. It is called again if a signal interrupts it."""
     try:
-        step()
+        step(*args)
     except BaseException:
-        step()
+        step(*args)
         raise
 
 

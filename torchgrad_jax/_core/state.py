@@ -179,12 +179,12 @@ ATTENTION = ("flash_sdp", "mem_efficient_sdp", "math_sdp", "cudnn_sdp")
 @contextmanager
 def allowed_kernels(given: dict[str, bool]) -> Iterator[None]:
     """A program inside of a `with` block allows these kernels of attention, see `ATTENTION`."""
-    before = {name: getattr(SETTINGS, name) for name in ATTENTION}
-    vars(SETTINGS).update(given)
+    before, settings = {name: getattr(SETTINGS, name) for name in ATTENTION}, vars(SETTINGS)
     try:
+        settings.update(given)
         yield
     finally:
-        vars(SETTINGS).update(before)
+        settings.update(before)
 
 
 _sequence = itertools.count()

@@ -23,7 +23,7 @@ from .._core.random import rng
 from .._core.random.generator import OWN, Generator as HostGenerator
 from .._core.random.keys import KeyStream
 from .._core.random.rounding import cast, fma64
-from .._core.signals import contextmanager
+from .._core.signals import contextmanager, restore
 from .._core.state import INFERENCE, MODES
 from .._engine.entry.arguments import as_int
 from .._engine.entry.bind import composite
@@ -227,7 +227,7 @@ def fork_rng(
     try:
         yield
     finally:
-        rng.among_draws(put_back)
+        restore(rng.among_draws, put_back)
 
 
 # --- what is drawn, laid out as torch lays it out -------------------------------------------------

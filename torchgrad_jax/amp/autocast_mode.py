@@ -16,7 +16,7 @@ import jax
 
 from .._core.arrays import devices, dtypes
 from .._core.errors import warn
-from .._core.signals import contextmanager, uninterrupted
+from .._core.signals import contextmanager, restore, uninterrupted
 from .._core.state import MODES
 from .._engine.entry.bind import ops
 from .._engine.memory.tensor import Tensor, tensors_in
@@ -225,9 +225,10 @@ def _enter(wanted: Settings) -> None:
     _refresh()
 
 
-def _leave(before: Settings) -> None:
+def _leave(before: Settings, depth: int) -> None:
+    """Set autocast as it was outside of a block, in which so many others are."""
     STATE.enabled, STATE.dtype, STATE.caching = before
-    STATE.nesting -= 1
+    STATE.nesting = depth
     # The outermost block ends, even if one beside it that was never left is still counted.
     if STATE.nesting == 0 or not any(STATE.enabled.values()):
         STATE.cache.clear()
@@ -237,13 +238,13 @@ def _leave(before: Settings) -> None:
 @contextmanager
 def restored(wanted: Settings) -> Generator[None, None, None]:
     """Within it, autocast is as `settings` found it."""
-    before = settings()
+    before, depth = settings(), STATE.nesting
     enabled, fast, caching = wanted
-    _enter((dict(enabled), dict(fast), caching))
     try:
+        _enter((dict(enabled), dict(fast), caching))
         yield
     finally:
-        _leave(before)
+        restore(_leave, before, depth)
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -313,20 +314,13 @@ class autocast:
         try:
             _enter((enabled | here[0], fast | here[1], self._cache_enabled))
         except BaseException:  # a signal's, say
-            STATE.nesting = depth + 1
-            _leave(self._before)
+            restore(_leave, self._before, depth)
             raise
         return self
 
     @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        depth = STATE.nesting
-        try:
-            _leave(self._before)
-        except BaseException:
-            STATE.nesting = depth
-            _leave(self._before)
-            raise
+        restore(_leave, self._before, STATE.nesting - 1)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)

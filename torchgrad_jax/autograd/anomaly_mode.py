@@ -14,7 +14,7 @@ import numpy as np
 from .._core import events
 from .._core.errors import warn
 from .._core.errors.messages import AsWritten
-from .._core.signals import uninterrupted
+from .._core.signals import restore, uninterrupted
 from .._core.state import MODES, OBSERVED
 from .._engine.graph.node import Node
 from .._engine.memory.strided import read
@@ -202,12 +202,7 @@ class _Setting:
 
     @uninterrupted
     def __exit__(self, *args: object) -> None:
-        before = self.prev, self.prev_check_nan, self._prev_check_forward
-        try:
-            _set(*before)
-        except BaseException:
-            _set(*before)
-            raise
+        restore(_set, self.prev, self.prev_check_nan, self._prev_check_forward)
 
 
 class detect_anomaly(_Setting):
@@ -266,6 +261,7 @@ class set_detect_anomaly(_Setting):
             self.__exit__()
             raise
 
+    @uninterrupted
     def __enter__(self) -> None:
         """Nothing: constructing it did."""
 

@@ -10,7 +10,7 @@ from .._core.arrays import dtypes
 from .._core.arrays.meta import meta
 from .._core.arrays.transfer import filled
 from .._core.errors import messages as errors
-from .._core.signals import uninterrupted
+from .._core.signals import restore, uninterrupted
 from .._core.state import DUAL, INFERENCE, MODES, Modes
 from .._engine.entry.bind import ops
 from .._engine.graph.views import as_strided_view
@@ -76,11 +76,7 @@ class dual_level(DecoratorContext):
         _current_level = Modes.dual_level = -1
         Modes.bits &= ~DUAL
         MODES.bits = own
-        try:
-            close_level()
-        except BaseException:  # a signal's, say
-            close_level()
-            raise
+        restore(close_level)
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -203,6 +199,7 @@ class _set_fwd_grad_enabled(DecoratorContext):
         self.prev = MODES.forward_grad
         self.mode = MODES.forward_grad = forward_grad(mode)
 
+    @uninterrupted
     def __enter__(self) -> None:
         try:
             MODES.forward_grad = forward_grad(self.mode)

@@ -138,6 +138,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
         self.__exit__()
         return super().__call__(orig_func)
 
+    @uninterrupted
     def __enter__(self) -> None:
         try:
             _switch(self.mode)
@@ -196,6 +197,7 @@ class set_multithreading_enabled(DecoratorContext):
         self.prev = MODES.multithreading
         self.mode = MODES.multithreading = _flag("set_multithreading_enabled", mode)
 
+    @uninterrupted
     def __enter__(self) -> None:
         MODES.multithreading = self.mode
 
@@ -238,6 +240,7 @@ class enforce_grad_layout_policy(DecoratorContext):
         MODES.grad_layout = self.prev
         return super().__call__(orig_func)
 
+    @uninterrupted
     def __enter__(self) -> None:
         if self._is_clone:  # else constructing it did
             MODES.grad_layout = self.mode

@@ -20,7 +20,7 @@ import jax
 from .._core.errors import warn
 from .._core.errors.messages import missing as _missing, no_such_name as _no_such_name
 from .._core.files.atomic import replacing
-from .._core.signals import uninterrupted
+from .._core.signals import restore, uninterrupted
 from .._core.state import MODES
 from ._chrome_trace import trace
 from ._profiler_recorder import Recorder
@@ -176,11 +176,7 @@ class profile(Recording):
 
     @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        try:
-            self._stop_recording()
-        except BaseException:
-            self._stop_recording()
-            raise
+        restore(self._stop_recording)
 
     def __str__(self) -> str:
         finished = self._recorder is not None and not self._recorder.recording

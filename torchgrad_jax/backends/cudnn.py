@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .._core.signals import contextmanager
+from .._core.signals import contextmanager, restore
 
 enabled = True
 benchmark = False
@@ -64,8 +64,9 @@ def flags(
     fp32_precision: str = "none",
 ) -> Iterator[None]:
     """The flags as given inside of a `with` block."""
-    before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
+    before = set_flags()
     try:
+        set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
         yield
     finally:
-        set_flags(*before)
+        restore(set_flags, *before)

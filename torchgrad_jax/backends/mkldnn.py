@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .._core.signals import contextmanager
+from .._core.signals import contextmanager, restore
 
 enabled = False
 deterministic = False
@@ -41,8 +41,9 @@ def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
 ) -> Iterator[None]:
     """The flags as given inside of a `with` block."""
-    before = set_flags(enabled, deterministic, allow_tf32, fp32_precision)
+    before = set_flags()
     try:
+        set_flags(enabled, deterministic, allow_tf32, fp32_precision)
         yield
     finally:
-        set_flags(*before)
+        restore(set_flags, *before)

@@ -151,10 +151,15 @@ class device:
         self._entered, self._before = None, MODES.gpu
         if self._device is not None and not (isinstance(self._device, int) and self._device < 0):
             index = _index(self._device)
-            set_device(index)
-            if devices.default_device().type == "cuda":
-                self._entered = devices.device("cuda", index)
-                self._entered.__enter__()
+            try:
+                set_device(index)
+                if devices.default_device().type == "cuda":
+                    inside = devices.device("cuda", index)
+                    inside.__enter__()
+                    self._entered = inside
+            except BaseException:  # a signal's, say
+                MODES.gpu = self._before
+                raise
 
     @uninterrupted
     def __exit__(self, *exc: object) -> None:

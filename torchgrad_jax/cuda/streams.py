@@ -163,6 +163,7 @@ def current_stream(device: Any = None) -> Stream:
     return _current.get(_index(device)) or default_stream(device)
 
 
+@uninterrupted
 def set_stream(stream: Stream | None) -> None:
     """Make a stream the current one of its GPU; nothing for None."""
     if stream is not None:

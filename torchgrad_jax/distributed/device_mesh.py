@@ -361,12 +361,13 @@ class DeviceMesh:
         return [self.get_group(i) for i in range(self.ndim)]
 
     def __enter__(self) -> DeviceMesh:
-        _ENTERED.append(self)
+        within = len(_ENTERED)
+        _ENTERED[within:] = [self]
         return self
 
     @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        _ENTERED.pop()
+        del _ENTERED[-1]
 
 
 def current_mesh(given: DeviceMesh | None = None) -> DeviceMesh:

@@ -11,7 +11,7 @@ from .._bridge.compile.watch.observer import acts_outside as _acts_outside
 from .._core.arrays.devices import device as _device
 from .._core.errors import warn as _warn
 from .._core.errors.messages import missing as _missing
-from .._core.signals import contextmanager
+from .._core.signals import contextmanager, restore
 from ..types import Storage as _Storage
 from ._load import Options as _Options, load_from as _load_from, pickle_of as _pickle_of
 from ._options import (
@@ -137,12 +137,16 @@ def clear_safe_globals() -> None:
 def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
     """`add_safe_globals` inside of a `with` block."""
     before = dict(_safe)
-    add_safe_globals(safe_globals)
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         _safe.clear()
         _safe.update(before)
+
+    try:
+        add_safe_globals(safe_globals)
+        yield
+    finally:
+        restore(put_back)
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:

@@ -33,8 +33,9 @@ class set_default_mmap_options:
             )
         self.prev, _chosen = _chosen, flags
 
+    @uninterrupted
     def __enter__(self) -> None:
-        pass
+        """Nothing: constructing it did."""
 
     @uninterrupted
     def __exit__(self, *raised: object) -> None:

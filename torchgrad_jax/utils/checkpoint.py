@@ -13,7 +13,7 @@ from typing import Any
 from .._core.arrays import devices
 from .._core.errors import warn
 from .._core.random import keys
-from .._core.signals import contextmanager
+from .._core.signals import contextmanager, restore
 from .._core.state import GRAD, MODES
 from .._engine.graph.history import requires_grad_of
 from .._engine.memory.tensor import Tensor, tensors_in
@@ -171,10 +171,15 @@ class _Surroundings:
         """Within it, everything is as it was; afterwards, as it is now."""
         now = [(g, g.snapshot()) for g, _ in self.states]
         stack = MODES.device_stack
-        for generator, state in self.states:
-            generator.resume(state)
-        MODES.device_stack = self.stack
+
+        def put_back() -> None:
+            for generator, state in now:
+                generator.resume(state)
+
         try:
+            for generator, state in self.states:
+                generator.resume(state)
+            MODES.device_stack = self.stack
             with (
                 autocast_mode.restored(self.autocast),
                 keys.resumed(self.keys, self.drawn),
@@ -186,8 +191,7 @@ class _Surroundings:
                 yield
         finally:
             MODES.device_stack = stack
-            for generator, state in now:
-                generator.resume(state)
+            restore(put_back)
 
     @contextmanager
     def _drawing_again(self) -> Generator[None, None, None]:

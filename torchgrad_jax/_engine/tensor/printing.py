@@ -119,12 +119,13 @@ def printoptions(**kwargs: Any) -> Iterator[None]:
         >>> get_printoptions()["linewidth"]
         80
     """
-    before = get_printoptions()
-    set_printoptions(**kwargs)
+    global _options
+    before = _options
     try:
+        set_printoptions(**kwargs)
         yield
     finally:
-        set_printoptions(**before)
+        _options = before
 
 
 # -------------------------------------------------------------------------------- public formatting

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 
 from ..._core.arrays.dtypes import float32
-from ..._core.signals import contextmanager
+from ..._core.signals import contextmanager, restore
 from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...nn.modules.module import Module
@@ -263,8 +263,12 @@ class FullyShardedDataParallel(Module):
         try:
             yield
         finally:
-            FullyShardedDataParallel.set_state_dict_type(
-                module, before.state_dict_type, before.state_dict_config, before.optim_state_dict_config
+            restore(
+                FullyShardedDataParallel.set_state_dict_type,
+                module,
+                before.state_dict_type,
+                before.state_dict_config,
+                before.optim_state_dict_config,
             )
 
     optim_state_dict = staticmethod(_state_dicts.optim_state_dict)

@@ -185,11 +185,12 @@ def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
         wrapper_cls: what wraps them.
         wrapper_kwargs: its options.
     """
-    _ENABLED.append((wrapper_cls, wrapper_kwargs))
+    around = len(_ENABLED)
     try:
+        _ENABLED.append((wrapper_cls, wrapper_kwargs))
         yield
     finally:
-        _ENABLED.pop()
+        del _ENABLED[around:]
 
 
 def wrap(module: Module, **wrap_overrides: Any) -> Module:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..._core.signals import contextmanager
+from ..._core.signals import contextmanager, restore
 from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...fx._symbolic_trace import Tracer
@@ -330,8 +330,8 @@ class _Tracer(Tracer):
         try:
             yield
         finally:
-            set_rng_state(drawn)
             self._at_work = before
+            restore(set_rng_state, drawn)
 
 
 _VALUES = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__")

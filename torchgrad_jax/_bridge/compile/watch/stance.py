@@ -91,6 +91,7 @@ class set_stance:
         self._before = POLICY.stance
         POLICY.stance = self._now
 
+    @uninterrupted
     def __enter__(self) -> None:
         POLICY.stance = self._now
 

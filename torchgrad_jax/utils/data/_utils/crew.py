@@ -17,7 +17,7 @@ import numpy as np
 
 from ...._core.errors import warn
 from ...._core.random.generator import OWN
-from ...._core.signals import contextmanager
+from ...._core.signals import contextmanager, restore
 from ...._functions.random import Generator
 from ...._settings import set_num_threads
 from ....multiprocessing import _carrying, _forks, _surroundings
@@ -326,14 +326,18 @@ class Processes:
 def _on_the_host() -> Iterator[None]:
     """Processes started inside compute on CPUs: an accelerator belongs to the process that trains."""
     before = os.environ.get("JAX_PLATFORMS")
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         if before is None:
-            del os.environ["JAX_PLATFORMS"]
+            os.environ.pop("JAX_PLATFORMS", None)
         else:
             os.environ["JAX_PLATFORMS"] = before
+
+    try:
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        yield
+    finally:
+        restore(put_back)
 
 
 def in_a_process(parcel: Any, worker: int, orders: Queue, answers: Queue) -> None:

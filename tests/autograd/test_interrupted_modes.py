@@ -321,14 +321,15 @@ PROGRAMS = {
 
 
 @pytest.mark.long
-@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.filterwarnings("ignore:Anomaly Detection", "ignore:Decorating classes")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of signals while an object is freed
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_modes_are_as_before(program):
     run = PROGRAMS[program]
     for _ in range(4):  # until all kernels are there
         run()
     before, point = _modes(), 0
-    step = max(length(run, AROUND) // 1500, 1)  # of the points of long programs
+    step = max(length(run, AROUND) // 500, 1)  # of the points of long programs
     while where := signalled(run, point, AROUND):
         if where == "<lambda>" and program in AT_ONCE:
             AT_ONCE[program](True)
@@ -355,6 +356,7 @@ not begun: it is a call without a block.
 """
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_jax_traces_what_it_traced_before():
     """Every point of the module that stands around JAX's blocks, which the samples of the test above may miss."""
 
@@ -440,6 +442,7 @@ def test_blocks_of_generators_are_the_package_s_own():
     assert theirs - of_tools == {"_core/signals.py"}
 
 
+@pytest.mark.long
 def test_training_is_before_or_after_each_write():
     """Each parameter has the values of its version, each gradient is whole, and the next step goes well."""
     weights = [torch.zeros(3, requires_grad=True) for _ in range(3)]

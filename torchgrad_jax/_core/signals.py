@@ -76,6 +76,6 @@ def contextmanager(fn: Callable[P, Iterator[T]]) -> Callable[P, contextlib._Gene
 
     @functools.wraps(fn)
     def begin(*args: P.args, **kwargs: P.kwargs) -> contextlib._GeneratorContextManager[T]:
-        return _Block(fn, args, kwargs)
+        return _Block(fn, args, kwargs)  # type: ignore[arg-type]
 
     return begin

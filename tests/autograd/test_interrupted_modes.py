@@ -421,8 +421,9 @@ def _all_exits():
 
 
 def _handles_signals_first(fn):
-    first = next(i for i in dis.get_instructions(fn) if i.opname == "RESUME")
-    return first.arg in (0, 1) and any(i.opname.startswith(("CALL", "STORE", "DELETE")) for i in dis.get_instructions(fn))
+    steps = [*dis.get_instructions(fn)]
+    first = next(i for i in steps if i.opname == "RESUME")
+    return first.arg in (0, 1) and any(i.opname.startswith(("CALL", "STORE", "DELETE")) for i in steps)
 
 
 def test_every_exit_restores_before_a_signal_is_handled():

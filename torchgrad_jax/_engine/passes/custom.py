@@ -51,13 +51,13 @@ class PyNode(Node):
 
     __slots__ = (
         "__dict__", "_cleared", "_freed", "_ins", "_is_output", "_materialize", "_materialize_non_diff_grads",
-        "_watch", "dirty_tensors", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
+        "dirty_tensors", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
     )  # fmt: skip
     _is_watched = False
     """Of the class: whether a forward was watched, see `intermediates`."""
     _has_looked = False
     """Of the class: whether a recorded pass has looked at what a watched forward saved."""
-    _watch: intermediates.Watch | None
+    _watch: intermediates.Watch | None = None
     needs_input_grad: tuple[bool, ...]
     to_save: Any
     saved_for_forward: Any
@@ -71,7 +71,7 @@ class PyNode(Node):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         self = super().__new__(cls)
-        self.gp = self.extras = self._watch = None
+        self.gp = self.extras = None
         self.edges = self.saved = self.vers = self.outs = self._ins = self._is_output = ()
         self.seq = 0
         self.needs_input_grad = ()
@@ -113,7 +113,9 @@ class PyNode(Node):
 
     def _release(self) -> None:
         self._freed = True
-        self.saved = self._watch = None
+        self.saved = None
+        if self._watch is not None:
+            self._watch = None
 
     # -- saved tensors
     def save(self, tensors: Sequence[Any]) -> None:
@@ -495,10 +497,11 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     wrapped = _wrap_outputs(ctx, tensors, outputs, recording)
     if jvp is not None and given and any(g is not None for g in given):
         _push_tangents(ctx, args, dict(zip(map(id, tensors), given)), outputs, wrapped, jvp)
-    if ctx._watch is not None:
-        ctx._watch.saves(_tuple_of(ctx, "to_save"), (*outputs, *wrapped))
     if recording:  # the jvp ran before this: it sees only what was saved for it
-        ctx.save(_tuple_of(ctx, "to_save"))
+        saved = _tuple_of(ctx, "to_save")
+        if ctx._watch is not None:
+            ctx._watch.saves(saved, (*outputs, *wrapped))
+        ctx.save(saved)
     ctx.to_save = ctx.dirty_tensors = ctx.saved_for_forward = ctx.non_differentiable = None
     if recording and mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.node_recorded(ctx)

@@ -99,7 +99,7 @@ def look(node: Any) -> None:
     if task is None or not task.create:
         return
     if node._watch is None:
-        cls._is_watched = not any(map(_may_be_one, node.saved or (), node._is_output))
+        cls._is_watched = False  # so that the next forward is
         return
     cls._has_looked, found = True, node._watch.dependent()
     if found is None:
@@ -112,9 +112,3 @@ def look(node: Any) -> None:
         f"second derivatives through {name} lack its part. Return it from forward as an output, too, or save the "
         "inputs and compute it again in backward."
     )
-
-
-def _may_be_one(entry: Any, is_output: bool) -> bool:
-    if entry is None or is_output or isinstance(entry, Packed):
-        return not (entry is None or is_output)
-    return _is_floating(entry) and entry._fn is None and not entry._rg

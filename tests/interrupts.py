@@ -1,16 +1,19 @@
 """Signals at every point: a function runs again and again, and each time an exception comes one instruction later."""
 
+import _thread
 import contextlib
-import dis
 import opcode
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from operator import methodcaller
 from pathlib import Path
 from typing import Any
 
 import torchgrad_jax
 from torchgrad_jax._core.jax import caches
+from torchgrad_jax._core.signals import uninterrupted
 from torchgrad_jax._core.state import WRITE_LOCK
 
 PACKAGE = str(Path(torchgrad_jax.__file__).parent)
@@ -20,94 +23,119 @@ class Signal(BaseException):
     """What a handler of a signal raises."""
 
 
-DELIVERING = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD", "RESUME"}
-"""Instructions after which Python runs the handlers of signals."""
+PASSIVE = {
+    "BUILD_LIST", "BUILD_TUPLE", "CACHE", "COPY", "COPY_FREE_VARS", "EXTENDED_ARG", "JUMP_FORWARD", "KW_NAMES",
+    "LOAD_CLOSURE", "LOAD_CONST", "LOAD_DEREF", "LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_LOAD_FAST", "LOAD_GLOBAL",
+    "MAKE_CELL", "MAKE_FUNCTION", "NOP", "PRECALL", "PUSH_EXC_INFO", "PUSH_NULL", "RETURN_CONST", "RETURN_VALUE",
+    "STORE_DEREF", "STORE_FAST", "SWAP",
+}  # fmt: skip
+"""Instructions that call nothing. A signal before one of them is as one before the next instruction."""
+
+_TEXTS: dict[int, tuple[Any, list[bool]]] = {}
+"""By identity of a code object, which may hold constants that have no hash: itself, and which bytes are passive."""
 
 
-_HANDLERS: dict[int, tuple[Any, dict[int, int]]] = {}
-"""By identity of a code object, which may hold constants that have no hash: itself, and its handlers."""
+def _is_passive(code: Any, at: int) -> bool:
+    if id(code) not in _TEXTS:
+        _TEXTS[id(code)] = code, [opcode.opname[number] in PASSIVE for number in code.co_code]
+    return _TEXTS[id(code)][1][at]
 
 
-def _handlers(code: Any) -> dict[int, int]:
-    """Which handler catches what an instruction raises, by its place."""
-    if id(code) not in _HANDLERS:
-        table = reversed(dis._parse_exception_table(code))  # type: ignore[attr-defined]
-        handlers = {at: e.target for e in table for at in range(e.start, e.end)}
-        _HANDLERS[id(code)] = code, handlers
-    return _HANDLERS[id(code)][1]
+class _Ctrl:
+    """`CTRL.c` is a signal that arrives, and nothing else: unlike a call, it does not end with its delivery."""
+
+    arrives = _thread.interrupt_main
+    c = property(methodcaller("arrives"))
 
 
-def _delivers(frame: Any, before: int, at: int) -> bool:
-    """Whether a handler of signals may run after one instruction and before another.
+CTRL = _Ctrl()
 
-    Two points are left out, about which a context can do nothing: where the function that ends a `with` block begins,
-    Python forgets the block; and where the one that begins it does, a mode that is set when its class is called is set.
-    What a handler raises belongs to the instruction before, so that both must be in the same block.
+
+def signalled(run: Callable[[], Any], at: int, within: str | tuple[str, ...] = PACKAGE) -> str:
+    """Run, and have a signal arrive before the instruction of that number in the package's code.
+
+    Python itself decides where it runs the handler, which raises `Signal`: at the next place where it looks for
+    signals, in whatever code that is. So there is no list here of such places and none of exceptions; an instruction
+    after which Python does not look is one with nothing to test.
+
+    Returns:
+        The name of the function in which Python ran the handler; nothing if there is no such instruction.
     """
-    code = frame.f_code
-    name, handlers = opcode.opname[code.co_code[before]], _handlers(code)
-    if name not in DELIVERING or (name == "RESUME" and _bounds_a_block(frame)):
-        return False
-    return handlers.get(before) == handlers.get(at)
+    left, where = at, ""
+
+    def raises(number: int, frame: Any) -> None:
+        nonlocal where
+        where = frame.f_code.co_name
+        raise Signal
+
+    @uninterrupted
+    def instruction(frame: Any) -> bool:
+        nonlocal left
+        if not _is_passive(frame.f_code, frame.f_lasti):
+            left -= 1
+            if left == -1:
+                CTRL.c
+        return left >= 0
+
+    before = signal.signal(signal.SIGINT, raises)
+    try:
+        with _watching(within, instruction):
+            run()
+            len(())  # a signal before the last instruction is delivered here
+    except Signal:
+        pass
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert bool(where) == (left < 0)
+    return where
 
 
-def _bounds_a_block(frame: Any) -> bool:
-    """Whether a frame is that of an `__enter__` or `__exit__` which Python calls, and not another of them."""
-    name = frame.f_code.co_name
-    return name in ("__enter__", "__exit__") and frame.f_back.f_code.co_name != name
+def interrupted(run: Callable[[], Any], at: int, within: str = PACKAGE) -> bool:
+    """Run, and raise `Signal` before the instruction of that number in the package's code; whether it came out.
 
-
-def interrupted(run: Callable[[], Any], at: int, within: str = PACKAGE, delivered: bool = False) -> bool:
-    """Run, and raise `Signal` before the instruction of that number in the package's code; whether there was one.
-
-    With `delivered`, only those instructions count before which Python may run a handler.
+    Unlike a signal it comes between any two instructions, also where Python would run no handler.
     """
     left = at
-    last: dict[int, int] = {}  # by identity: a frame that is over must not keep what it held
 
-    def begin(frame: Any) -> None:
-        last[id(frame)] = frame.f_lasti  # that of RESUME, which is no point of its own
-
-    def instruction(frame: Any) -> None:
+    def instruction(frame: Any) -> bool:
         nonlocal left
-        before, at = last.get(id(frame)), frame.f_lasti
-        last[id(frame)] = at
-        if delivered and (before is None or not _delivers(frame, before, at)):
-            return
         left -= 1
         if left == -1:  # once: what handles it is not interrupted again
             raise Signal
+        return True
 
     try:
-        with _watching(within, begin, instruction):
+        with _watching(within, instruction):
             run()
     except Signal:
         return True
     finally:
-        if not delivered:
-            _free_locks()
+        _free_locks()
     return False
 
 
-Look = Callable[[Any], None]
-"""What is called with a frame."""
+Look = Callable[[Any], bool]
+"""What is called with a frame before each of its instructions, until it returns False."""
 
 
 @contextlib.contextmanager
-def _traced(within: str, begin: Look, instruction: Look) -> Iterator[None]:
-    """Call `begin` where a function of some files begins in this thread, and `instruction` before its instructions."""
+def _traced(within: str | tuple[str, ...], look: Look) -> Iterator[None]:
+    """Call `look` before the instructions of some files in this thread."""
+    on = True
 
+    @uninterrupted  # these two call nothing once a signal has arrived, which would be delivered here otherwise
     def trace(frame: Any, event: str, arg: Any) -> Any:
-        if not frame.f_code.co_filename.startswith(within):
+        if not on or not frame.f_code.co_filename.startswith(within):
             return None
         frame.f_trace_opcodes = True
         frame.f_trace_lines = False
-        begin(frame)
         return each
 
+    @uninterrupted
     def each(frame: Any, event: str, arg: Any) -> Any:
-        if event == "opcode":
-            instruction(frame)
+        nonlocal on
+        if on and event == "opcode":
+            on = look(frame)
         return each
 
     before = sys.gettrace()
@@ -119,25 +147,28 @@ def _traced(within: str, begin: Look, instruction: Look) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _monitored(within: str, begin: Look, instruction: Look) -> Iterator[None]:
+def _monitored(within: str | tuple[str, ...], look: Look) -> Iterator[None]:
     """The same from Python 3.12 on, where a function that was not traced before runs a while without opcode events."""
     monitoring: Any = sys.monitoring  # type: ignore[attr-defined]
     tool, events, thread = monitoring.DEBUGGER_ID, monitoring.events, threading.get_ident()
+    on = True
 
-    def calls(look: Look, code: Any) -> Any:
+    @uninterrupted
+    def each(code: Any, at: int) -> Any:
+        nonlocal on
+        if not on:
+            return None
         if not code.co_filename.startswith(within):
             return monitoring.DISABLE
         if threading.get_ident() == thread:
-            look(sys._getframe(2))
+            on = look(sys._getframe(1))
         return None
 
     monitoring.use_tool_id(tool, "tests/interrupts.py")
     try:
-        for event in (events.PY_START, events.PY_RESUME):
-            monitoring.register_callback(tool, event, lambda code, at: calls(begin, code))
-        monitoring.register_callback(tool, events.INSTRUCTION, lambda code, at: calls(instruction, code))
+        monitoring.register_callback(tool, events.INSTRUCTION, each)
         monitoring.restart_events()  # what was left out for other files
-        monitoring.set_events(tool, events.PY_START | events.PY_RESUME | events.INSTRUCTION)
+        monitoring.set_events(tool, events.INSTRUCTION)
         yield
     finally:
         monitoring.set_events(tool, 0)
@@ -158,14 +189,15 @@ def _free_locks() -> None:
             lock.release()
 
 
-def length(run: Callable[[], Any], within: str = PACKAGE) -> int:
+def length(run: Callable[[], Any], within: str | tuple[str, ...] = PACKAGE) -> int:
     """How many points there are at which `run` may be interrupted."""
     seen = 0
 
-    def count(frame: Any) -> None:
+    def count(frame: Any) -> bool:
         nonlocal seen
         seen += 1
+        return True
 
-    with _watching(within, lambda frame: None, count):
+    with _watching(within, count):
         run()
     return seen

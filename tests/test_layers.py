@@ -129,6 +129,7 @@ WINGS: Mapping[str, tuple[str, ...]] = {
     "_core": (
         "python_classes",
         "builtin_functions",
+        "signals",
         "state",
         "events",
         "errors",
@@ -147,9 +148,10 @@ FILES_OF_A_WING = 20
 # Where a single file is narrower still: the modules of the package that it may import.
 ONLY: Mapping[str, frozenset[str]] = {
     "_core.errors.messages": frozenset(),
-    "_core.state": frozenset(),
+    "_core.signals": frozenset(),
+    "_core.state": frozenset({"_core.signals"}),
     "_engine.surface": frozenset(),
-    "_engine.graph.hooks": frozenset({"_core.errors.warn"}),
+    "_engine.graph.hooks": frozenset({"_core.errors.warn", "_core.signals"}),
     "_engine.graph.node": frozenset({"_core", "_engine.graph.hooks"}),
     "_engine.memory.shared_values": frozenset(),
     "_engine.run.steps": frozenset({"_core.host.choice"}),

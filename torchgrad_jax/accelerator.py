@@ -14,6 +14,7 @@ from ._core.arrays.devices import device
 from ._core.arrays.out_of_memory import wait_for
 from ._core.errors import warn
 from ._core.errors.messages import missing as _missing
+from ._core.signals import uninterrupted
 
 __all__ = [
     "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
@@ -112,6 +113,7 @@ class device_index:
             _need_one()
             self._inside.__enter__()
 
+    @uninterrupted
     def __exit__(self, *raised: object) -> None:
         if self.idx is not None:
             self._inside.__exit__(*raised)

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlparse as urlparse
 
 from ._core.files.atomic import replacing
+from ._core.signals import uninterrupted
 from .serialization import load as _load
 
 HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
@@ -72,6 +73,7 @@ class tqdm:
     def __enter__(self) -> tqdm:
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         self.close()
 

@@ -16,11 +16,11 @@ import re
 import types
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from ._core.builtin_functions import function_of
 from ._core.errors import warn
+from ._core.signals import contextmanager, uninterrupted
 from ._core.state import FUNCTION_MODE, MODES
 from ._engine.memory.tensor import Tensor
 from ._engine.overrides import asking as _asking, looking as _looking
@@ -186,6 +186,7 @@ class TorchFunctionMode:
         MODES.own |= {"function_modes": (*MODES.function_modes, self), "bits": MODES.bits | FUNCTION_MODE}
         return self
 
+    @uninterrupted
     def __exit__(self, exc_type: Any, exc_val: Any, exc_tb: Any) -> None:
         if not MODES.function_modes:
             _pop_mode()  # which complains

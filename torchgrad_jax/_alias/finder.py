@@ -19,6 +19,7 @@ from .. import version
 from .._bridge.compile.watch.stance import POLICY
 from .._core.errors.messages import no_such_name
 from .._core.jax.homes import restore_homes
+from .._core.signals import uninterrupted
 from .names import PACKAGE, LoaderAround, NamingFinder, name_all
 
 _HIDDEN = ("_alias", "_codegen", "__main__", "pytest_alias")
@@ -204,6 +205,7 @@ class Alias:
     def __enter__(self) -> Alias:
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         self.remove()
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from .signals import uninterrupted
 from .state import MODES, OBSERVED
 
 Run = Callable[[], Any]
@@ -68,6 +69,7 @@ class Watching(Observer):
         MODES.own |= {"observers": (*self.around, self), "bits": MODES.bits | OBSERVED}
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         others = self.around
         try:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import attrgetter, is_
 from typing import Any
+
+from .signals import contextmanager
 
 GRAD = 1
 """Bit of `Modes.bits`: operations are recorded."""
@@ -178,12 +179,12 @@ ATTENTION = ("flash_sdp", "mem_efficient_sdp", "math_sdp", "cudnn_sdp")
 @contextmanager
 def allowed_kernels(given: dict[str, bool]) -> Iterator[None]:
     """A program inside of a `with` block allows these kernels of attention, see `ATTENTION`."""
-    before = {name: getattr(SETTINGS, name) for name in ATTENTION}
-    vars(SETTINGS).update(given)
+    before, settings = {name: getattr(SETTINGS, name) for name in ATTENTION}, vars(SETTINGS)
     try:
+        settings.update(given)
         yield
     finally:
-        vars(SETTINGS).update(before)
+        settings.update(before)
 
 
 _sequence = itertools.count()

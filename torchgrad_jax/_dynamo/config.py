@@ -16,6 +16,7 @@ from typing import Any
 
 from .._bridge.compile.watch.stance import POLICY
 from .._core.errors.messages import no_such_name
+from .._core.signals import restore, uninterrupted
 
 
 class Config(ModuleType):
@@ -52,19 +53,30 @@ class Config(ModuleType):
 class _Patch:
     def __init__(self, config: Config, changes: dict[str, Any]) -> None:
         self._config, self._changes = config, changes
-        self._before: list[dict[str, Any]] = []
+        self._before: Any = None
+        """What was set where the block began, and behind it the same of the block around it."""
         for name, value in changes.items():
             getattr(config, name)
             _check(name, value)
 
     def __enter__(self) -> None:
-        self._before.append({name: getattr(self._config, name) for name in self._changes})
-        for name, value in self._changes.items():
+        before = self._before, {name: getattr(self._config, name) for name in self._changes}
+        try:
+            self._set(self._changes)
+        except BaseException:
+            restore(self._set, before[1])
+            raise
+        self._before = before
+
+    def _set(self, values: dict[str, Any]) -> None:
+        for name, value in values.items():
             setattr(self._config, name, value)
 
+    @uninterrupted
     def __exit__(self, *_: object) -> None:
-        for name, value in self._before.pop().items():
-            setattr(self._config, name, value)
+        outer, values = self._before
+        restore(self._set, values)
+        self._before = outer
 
     def __call__(self, fn: Callable[..., Any]) -> Callable[..., Any]:
         """The function with these settings."""

@@ -6,7 +6,6 @@ the tensor then lives on. Each device has a default generator of its own, as in 
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from .._core.random import rng
 from .._core.random.generator import OWN, Generator as HostGenerator
 from .._core.random.keys import KeyStream
 from .._core.random.rounding import cast, fma64
+from .._core.signals import contextmanager, restore
 from .._core.state import INFERENCE, MODES
 from .._engine.entry.arguments import as_int
 from .._engine.entry.bind import composite
@@ -193,7 +193,7 @@ def set_rng_state(new_state: Any) -> None:
     rng.current().set_state(new_state)
 
 
-@contextlib.contextmanager
+@contextmanager
 def fork_rng(
     devices: Any = None,
     enabled: bool = True,
@@ -227,7 +227,7 @@ def fork_rng(
     try:
         yield
     finally:
-        rng.among_draws(put_back)
+        restore(rng.among_draws, put_back)
 
 
 # --- what is drawn, laid out as torch lays it out -------------------------------------------------

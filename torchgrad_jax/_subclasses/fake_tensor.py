@@ -19,6 +19,7 @@ from .._core.errors.messages import (
     FakeTensorDeviceMismatchError as FakeTensorDeviceMismatchError,
 )
 from .._core.jax.abstract import AbstractArray
+from .._core.signals import contextmanager, restore, uninterrupted
 from .._core.state import FAKE, GRAD, MODES
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import no_grad
@@ -123,12 +124,19 @@ class FakeTensorMode(TorchDispatchMode):
         self._known: dict[int, tuple[weakref.ref[Any], Tensor]] = {}
 
     def __enter__(self) -> FakeTensorMode:
-        self.enter_stack.append(MODES.fake)
-        _set(self)
+        outside = len(self.enter_stack)
+        self.enter_stack[outside:] = [MODES.fake]
+        try:
+            _set(self)
+        except BaseException:  # a signal's, say
+            self.__exit__()
+            raise
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        _set(self.enter_stack.pop())
+        restore(_set, self.enter_stack[-1])
+        del self.enter_stack[-1]
 
     def from_tensor(
         self,
@@ -209,14 +217,14 @@ def _set(mode: FakeTensorMode | None) -> None:
     MODES.own |= {"fake": mode, "bits": MODES.bits & ~FAKE | (0 if mode is None else FAKE)}
 
 
-@contextlib.contextmanager
+@contextmanager
 def _set_for_a_while(mode: FakeTensorMode | None) -> Generator[FakeTensorMode | None, None, None]:
     before = MODES.fake
-    _set(mode)
     try:
+        _set(mode)
         yield before
     finally:
-        _set(before)
+        restore(_set, before)
 
 
 def unset_fake_temporarily() -> contextlib.AbstractContextManager[FakeTensorMode | None]:

@@ -7,7 +7,6 @@ dtype of the parameters.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import threading
 from collections.abc import Callable, Generator, Iterable
@@ -18,6 +17,7 @@ import jax
 from .._core.arrays import devices, dtypes
 from .._core.builtin_functions import builtin, function_of
 from .._core.errors import warn
+from .._core.signals import contextmanager, restore, uninterrupted
 from .._core.state import MODES
 from .._engine.entry.bind import ops
 from .._engine.memory.tensor import Tensor, tensors_in
@@ -69,7 +69,7 @@ class _Mode(asking.SelectiveMode):
         with asking.only_modes((*MODES.function_modes, self)):
             return looking.skip_one(func, args, kwargs)
 
-    @contextlib.contextmanager
+    @contextmanager
     def suspended(self) -> Generator[Any, None, None]:
         """Within it autocast is off. What comes is a description of how it was, for `resumed` and as a key."""
         enabled, fast, caching = settings()
@@ -77,7 +77,7 @@ class _Mode(asking.SelectiveMode):
         with restored(({}, fast, caching)):
             yield on, tuple(sorted(fast.items())), caching
 
-    @contextlib.contextmanager
+    @contextmanager
     def resumed(self, described: Any) -> Generator[None, None, None]:
         """Within it autocast is as it was before `suspended`, with no casts from outside."""
         on, fast, caching = described
@@ -226,25 +226,26 @@ def _enter(wanted: Settings) -> None:
     _refresh()
 
 
-def _leave(before: Settings) -> None:
+def _leave(before: Settings, depth: int) -> None:
+    """Set autocast as it was outside of a block, in which so many others are."""
     STATE.enabled, STATE.dtype, STATE.caching = before
-    STATE.nesting -= 1
+    STATE.nesting = depth
     # The outermost block ends, even if one beside it that was never left is still counted.
     if STATE.nesting == 0 or not any(STATE.enabled.values()):
         STATE.cache.clear()
     _refresh()
 
 
-@contextlib.contextmanager
+@contextmanager
 def restored(wanted: Settings) -> Generator[None, None, None]:
     """Within it, autocast is as `settings` found it."""
-    before = settings()
+    before, depth = settings(), STATE.nesting
     enabled, fast, caching = wanted
-    _enter((dict(enabled), dict(fast), caching))
     try:
+        _enter((dict(enabled), dict(fast), caching))
         yield
     finally:
-        _leave(before)
+        restore(_leave, before, depth)
 
 
 def is_autocast_available(device_type: str) -> bool:
@@ -314,19 +315,13 @@ class autocast:
         try:
             _enter((enabled | here[0], fast | here[1], self._cache_enabled))
         except BaseException:  # a signal's, say
-            STATE.nesting = depth + 1
-            _leave(self._before)
+            restore(_leave, self._before, depth)
             raise
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        depth = STATE.nesting
-        try:
-            _leave(self._before)
-        except BaseException:
-            STATE.nesting = depth
-            _leave(self._before)
-            raise
+        restore(_leave, self._before, STATE.nesting - 1)
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(func)

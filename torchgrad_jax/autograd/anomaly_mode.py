@@ -15,6 +15,7 @@ from .._core import events
 from .._core.builtin_functions import builtin
 from .._core.errors import warn
 from .._core.errors.messages import AsWritten
+from .._core.signals import restore, uninterrupted
 from .._core.state import MODES, OBSERVED
 from .._engine.graph.node import Node
 from .._engine.memory.strided import read
@@ -203,13 +204,9 @@ class _Setting:
     prev_check_nan = True
     _prev_check_forward = False
 
+    @uninterrupted
     def __exit__(self, *args: object) -> None:
-        before = self.prev, self.prev_check_nan, self._prev_check_forward
-        try:
-            _set(*before)
-        except BaseException:
-            _set(*before)
-            raise
+        restore(_set, self.prev, self.prev_check_nan, self._prev_check_forward)
 
 
 class detect_anomaly(_Setting):
@@ -268,6 +265,7 @@ class set_detect_anomaly(_Setting):
             self.__exit__()
             raise
 
+    @uninterrupted
     def __enter__(self) -> None:
         """Nothing: constructing it did."""
 

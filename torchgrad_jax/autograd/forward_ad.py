@@ -6,6 +6,7 @@ from collections import namedtuple
 from typing import Any
 
 from .._core.arrays import dtypes
+from .._core.signals import restore, uninterrupted
 from .._core.state import DUAL, INFERENCE, MODES, Modes
 from .._engine.entry.bind import ops
 from .._engine.memory.tensor import Tensor
@@ -61,6 +62,7 @@ class dual_level(DecoratorContext):
         MODES.bits = own
         return 0
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         global _current_level
         if MODES.dual_level < 0:
@@ -69,11 +71,7 @@ class dual_level(DecoratorContext):
         _current_level = Modes.dual_level = -1
         Modes.bits &= ~DUAL
         MODES.bits = own
-        try:
-            close_level()
-        except BaseException:  # a signal's, say
-            close_level()
-            raise
+        restore(close_level)
 
 
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
@@ -169,6 +167,7 @@ class _set_fwd_grad_enabled(DecoratorContext):
         self.prev = MODES.forward_grad
         self.mode = MODES.forward_grad = forward_grad(mode)
 
+    @uninterrupted
     def __enter__(self) -> None:
         try:
             MODES.forward_grad = forward_grad(self.mode)
@@ -177,6 +176,7 @@ class _set_fwd_grad_enabled(DecoratorContext):
             MODES.forward_grad = self.prev
             raise
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.forward_grad = self.prev
 

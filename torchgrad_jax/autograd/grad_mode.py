@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._core.builtin_functions import builtin
+from .._core.signals import uninterrupted
 from .._core.state import CUT, DUAL, GRAD, INFERENCE, MODES, SAYS_GRAD, next_sequence_nr
 from .._engine.memory.derivative_stops import derivative_stop_bit
 from .._engine.memory.tensor import Tensor
@@ -95,6 +96,7 @@ class _Recording:
         self.prev, self.kept = is_grad_enabled(), MODES.bits & (CUT | GRAD)
         MODES.bits = _switched(self.mode)
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         bits = MODES.bits & ~CUT | self.kept & CUT
         if bits & INFERENCE:
@@ -139,6 +141,7 @@ class set_grad_enabled(_Recording, DecoratorContext):
         self.__exit__()
         return super().__call__(orig_func)
 
+    @uninterrupted
     def __enter__(self) -> None:
         try:
             _switch(self.mode)
@@ -180,6 +183,7 @@ class inference_mode(DecoratorContext):
         else:
             MODES.bits = MODES.bits & ~(INFERENCE | SAYS_GRAD | CUT) | GRAD
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.bits = MODES.bits & ~_SWITCHED | self._before[-1]
         del self._before[-1]
@@ -196,9 +200,11 @@ class set_multithreading_enabled(DecoratorContext):
         self.prev = MODES.multithreading
         self.mode = MODES.multithreading = _flag("set_multithreading_enabled", mode)
 
+    @uninterrupted
     def __enter__(self) -> None:
         MODES.multithreading = self.mode
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.multithreading = self.prev
 
@@ -237,10 +243,12 @@ class enforce_grad_layout_policy(DecoratorContext):
         MODES.grad_layout = self.prev
         return super().__call__(orig_func)
 
+    @uninterrupted
     def __enter__(self) -> None:
         if self._is_clone:  # else constructing it did
             MODES.grad_layout = self.mode
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.grad_layout = self.prev
 
@@ -272,6 +280,7 @@ class _unsafe_preserve_version_counter(DecoratorContext):
     def __enter__(self) -> None:
         """Nothing: the versions were read when it was made."""
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         for t, version in zip(self.tensors, self.prev_versions):
             t._vc.version = version

@@ -13,6 +13,7 @@ import jax
 
 from .._core.arrays.devices import to_jax
 from .._core.arrays.meta import Meta
+from .._core.signals import contextmanager, uninterrupted
 from .._core.state import INFERENCE, MODES, PACKING
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.hooks import RemovableHandle
@@ -161,6 +162,7 @@ class saved_tensors_hooks:
         _check_hooks(*pair)
         MODES.own |= {"pack_hooks": (*MODES.pack_hooks, pair), "bits": MODES.bits | PACKING}
 
+    @uninterrupted
     def __exit__(self, *args: object) -> None:
         left = MODES.pack_hooks[:-1]
         MODES.own |= {"pack_hooks": left, "bits": MODES.bits & ~PACKING | (PACKING if left else 0)}
@@ -187,7 +189,7 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(pack_to_cpu, unpack_from_cpu)
 
 
-@contextlib.contextmanager
+@contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, None]:
     """Within it, using saved tensor hooks raises `error_message`.
 
@@ -224,7 +226,7 @@ class _AllowMutationOnSavedContext:
 _allowing = threading.local()
 
 
-@contextlib.contextmanager
+@contextmanager
 def allow_mutation_on_saved_tensors() -> Generator[_AllowMutationOnSavedContext, None, None]:
     """Within it, tensors saved for backward may be written to: the graph keeps their old values.
 

@@ -23,6 +23,7 @@ import jax
 from .._core.errors import warn
 from .._core.errors.messages import missing as _missing, no_such_name as _no_such_name
 from .._core.files.atomic import replacing
+from .._core.signals import restore, uninterrupted
 from .._core.state import MODES
 from ._chrome_trace import trace
 from ._nvprof import EnforceUnique as EnforceUnique, parse_nvprof_trace as parse_nvprof_trace
@@ -250,12 +251,9 @@ class profile(Recording):
             raise
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        try:
-            self._stop_recording()
-        except BaseException:
-            self._stop_recording()
-            raise
+        restore(self._stop_recording)
 
     def __str__(self) -> str:
         finished = self._recorder is not None and not self._recorder.recording
@@ -345,6 +343,7 @@ class record_function(contextlib.ContextDecorator):
         self._open = [(o, o.open(self.name, STRETCH)) for o in MODES.observers if isinstance(o, Recorder)]
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: Any) -> None:
         opened, self._open = self._open, []
         for recorder, event in opened:

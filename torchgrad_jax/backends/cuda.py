@@ -5,12 +5,12 @@ Differs from torch: most flags can be set and have no effect; XLA chooses kernel
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 
+from .._core.signals import contextmanager
 from .._core.state import ATTENTION, SETTINGS, allowed_kernels
 from .._settings import get_float32_matmul_precision, set_float32_matmul_precision
 
@@ -98,7 +98,7 @@ def enable_cudnn_sdp(enabled: bool) -> None:
     SETTINGS.cudnn_sdp = bool(enabled)
 
 
-@contextlib.contextmanager
+@contextmanager
 def sdp_kernel(
     enable_flash: bool = True, enable_math: bool = True, enable_mem_efficient: bool = True, enable_cudnn: bool = True
 ) -> Iterator[dict[str, Any]]:

@@ -5,9 +5,10 @@ Differs from torch: flags can be set and have no effect; XLA chooses kernels by 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
+
+from .._core.signals import contextmanager, restore
 
 enabled = True
 benchmark = False
@@ -53,7 +54,7 @@ def set_flags(
     return before
 
 
-@contextlib.contextmanager
+@contextmanager
 def flags(
     enabled: bool = False,
     benchmark: bool = False,
@@ -63,8 +64,9 @@ def flags(
     fp32_precision: str = "none",
 ) -> Iterator[None]:
     """The flags as given inside of a `with` block."""
-    before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
+    before = set_flags()
     try:
+        set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32, fp32_precision)
         yield
     finally:
-        set_flags(*before)
+        restore(set_flags, *before)

@@ -5,9 +5,10 @@ Differs from torch: flags can be set and have no effect; XLA chooses kernels by 
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
+
+from .._core.signals import contextmanager, restore
 
 enabled = False
 deterministic = False
@@ -35,13 +36,14 @@ def set_flags(
     return before
 
 
-@contextlib.contextmanager
+@contextmanager
 def flags(
     enabled: bool = False, deterministic: bool = False, allow_tf32: bool = True, fp32_precision: str = "none"
 ) -> Iterator[None]:
     """The flags as given inside of a `with` block."""
-    before = set_flags(enabled, deterministic, allow_tf32, fp32_precision)
+    before = set_flags()
     try:
+        set_flags(enabled, deterministic, allow_tf32, fp32_precision)
         yield
     finally:
-        set_flags(*before)
+        restore(set_flags, *before)

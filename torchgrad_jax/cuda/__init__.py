@@ -12,6 +12,7 @@ from typing import Any
 
 from .._core.arrays import devices
 from .._core.errors.messages import no_such_name as _no_such_name
+from .._core.signals import uninterrupted
 from .._core.state import MODES
 from .._functions import constructors as _constructors, random as _random
 from .._functions.symbolic import AcceleratorError as AcceleratorError, OutOfMemoryError as OutOfMemoryError
@@ -150,11 +151,17 @@ class device:
         self._entered, self._before = None, MODES.gpu
         if self._device is not None and not (isinstance(self._device, int) and self._device < 0):
             index = _index(self._device)
-            set_device(index)
-            if devices.default_device().type == "cuda":
-                self._entered = devices.device("cuda", index)
-                self._entered.__enter__()
+            try:
+                set_device(index)
+                if devices.default_device().type == "cuda":
+                    inside = devices.device("cuda", index)
+                    inside.__enter__()
+                    self._entered = inside
+            except BaseException:  # a signal's, say
+                MODES.gpu = self._before
+                raise
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.gpu = self._before
         if self._entered is not None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
+
+from .._core.signals import contextmanager
 
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:
@@ -19,7 +20,7 @@ def _refuse(*args: Any, **kwargs: Any) -> Any:
 range_push = range_pop = range_start = range_end = mark = _refuse
 
 
-@contextlib.contextmanager
+@contextmanager
 def range(msg: str, *args: Any, **kwargs: Any) -> Iterator[None]:
     """Refused, as `range_push` is."""
     range_push(msg.format(*args, **kwargs))

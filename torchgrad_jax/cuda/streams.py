@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any
 
 from .._core.arrays import devices
+from .._core.signals import uninterrupted
 from ._gpus import gpu as _gpu, gpus as _gpus, index as _index, is_done, wait
 
 _numbers = itertools.count(1).__next__
@@ -162,6 +163,7 @@ def current_stream(device: Any = None) -> Stream:
     return _current.get(_index(device)) or default_stream(device)
 
 
+@uninterrupted
 def set_stream(stream: Stream | None) -> None:
     """Make a stream the current one of its GPU; nothing for None."""
     if stream is not None:
@@ -180,6 +182,7 @@ class StreamContext:
             self._before = current_stream(self.stream.device)
             set_stream(self.stream)
 
+    @uninterrupted
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None) -> None:
         set_stream(self._before)
 

@@ -16,6 +16,7 @@ from jax.sharding import AxisType, Mesh
 
 from .._core.arrays.devices import explain_missing_cpu_devices, give_threads_to_many_cpu_devices, of_jax
 from .._core.arrays.dtypes import int32
+from .._core.signals import uninterrupted
 from .._engine.memory.tensor import Tensor
 from .._functions.create import tensor as _tensor
 from . import _beginning, _groups
@@ -360,11 +361,13 @@ class DeviceMesh:
         return [self.get_group(i) for i in range(self.ndim)]
 
     def __enter__(self) -> DeviceMesh:
-        _ENTERED.append(self)
+        within = len(_ENTERED)
+        _ENTERED[within:] = [self]
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        _ENTERED.pop()
+        del _ENTERED[-1]
 
 
 def current_mesh(given: DeviceMesh | None = None) -> DeviceMesh:

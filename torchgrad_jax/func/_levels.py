@@ -12,10 +12,10 @@ import itertools
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from .._core.arrays import dtypes, tree
+from .._core.signals import contextmanager, uninterrupted
 from .._core.state import DUAL, GRAD, INFERENCE, MODES, TRANSFORM, Modes, next_level
 from .._engine.entry.bind import ops
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
@@ -233,6 +233,7 @@ class recording:
         kept = self.bits & ~(GRAD | INFERENCE)
         MODES.bits = kept | GRAD if self.on else kept
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         _RUNNING.level = self.around
         MODES.bits = MODES.bits & ~(GRAD | INFERENCE) | self.bits & (GRAD | INFERENCE)
@@ -273,6 +274,7 @@ class transforming:
             "level": level, "birth": level, "given": self.given, "bits": MODES.bits & ~INFERENCE | TRANSFORM,
         }  # fmt: skip
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.own |= {**self.before, "bits": MODES.bits & ~_TRANSFORMED | self.bits}
 

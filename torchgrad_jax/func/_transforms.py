@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 from .._core.arrays import dtypes, tree
+from .._core.signals import contextmanager
 from .._core.state import DUAL, GRAD, MODES
 from .._engine.entry.bind import ops
 from .._engine.graph.history import requires_grad_of
@@ -263,7 +264,7 @@ def pushforward(
 
     kind = _nested if MODES.bits & DUAL else _dual
     around = nullcontext() if MODES.forward_grad else primals_only()
-    with around, forward_ad._set_fwd_grad_enabled(True):
+    with around, _tangents_flow():
         out, slopes, aux, out_spec = kind(run, flat, flat_tangents)
     for i, (t, s) in enumerate(zip(out, slopes)):
         if s is None:
@@ -275,6 +276,17 @@ def pushforward(
             slopes[i] = as_batch(zeros_for(t._m), [t])
     result = (tree.unflatten(out, out_spec), tree.unflatten(slopes, out_spec))
     return (*result, aux) if has_aux else result
+
+
+@contextmanager
+def _tangents_flow() -> Iterator[None]:
+    """Inside, operations pass tangents on, whatever `_set_fwd_grad_enabled` said outside."""
+    before = MODES.forward_grad
+    MODES.forward_grad = True
+    try:
+        yield
+    finally:
+        MODES.forward_grad = before
 
 
 _JVP = "jvp(f, primals, tangents)"

@@ -7,11 +7,11 @@ import functools
 import inspect
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 from .._core.jax.homes import home_of
+from .._core.signals import contextmanager
 from .._engine.memory.tensor import Tensor
 from ..nn import Module, Parameter, Sequential
 from .graph import Graph

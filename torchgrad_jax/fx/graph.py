@@ -13,6 +13,7 @@ from typing import Any
 
 from .._core.arrays import dtypes
 from .._core.arrays.devices import device
+from .._core.signals import uninterrupted
 from .node import WRAPPED, Node, Target, map_arg, qualified_name, type_text
 
 _INFIX = {
@@ -95,6 +96,7 @@ class _InsertPoint:
     def __enter__(self) -> None:
         pass
 
+    @uninterrupted
     def __exit__(self, *raised: object) -> None:
         self.graph._insert = self.orig_insert
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterator
@@ -11,6 +10,7 @@ from typing import Any, Final as Final
 
 from .._core.errors import warn
 from .._core.errors.messages import NO_SCRIPT as _NO_SCRIPT, missing as _missing
+from .._core.signals import contextmanager
 from .._engine.memory.tensor import Tensor
 
 Attribute = tuple
@@ -182,7 +182,7 @@ def wait(future: Any) -> Any:
     return future
 
 
-@contextlib.contextmanager
+@contextmanager
 def optimized_execution(should_optimize: bool) -> Iterator[None]:
     """A block that changes nothing."""
     yield

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from .._core.errors import warn
+from .._core.signals import contextmanager
 from .._core.state import MODES
 from .._engine.memory.kept_traces import watch_always
 from .._engine.memory.tensor import Tensor

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
+from .._core.signals import contextmanager, restore
 from .._engine.memory.tensor import Tensor
 from .optimizer import Optimizer
 
@@ -100,6 +100,13 @@ def swap_in_optimizer_params_and_state(
     """
     groups = _checked(optimizer, swapin_parameters, swapin_optim_state)
     state, options = optimizer.state, [dict(g) for g in optimizer.param_groups]
+
+    def put_back() -> None:
+        for mine, old in zip(optimizer.param_groups, options):
+            mine.clear()
+            mine.update(old)
+        optimizer.state = state
+
     try:
         optimizer.state = defaultdict(dict)
         for mine, (other, tensors) in zip(optimizer.param_groups, groups):
@@ -108,10 +115,7 @@ def swap_in_optimizer_params_and_state(
                 optimizer.state[t] = dict(swapin_optim_state["state"].get(number, {}))
         yield
     finally:
-        for mine, old in zip(optimizer.param_groups, options):
-            mine.clear()
-            mine.update(old)
-        optimizer.state = state
+        restore(put_back)
 
 
 swap_in_optimizer_params_and_state.__module__ = "torchgrad_jax.optim"

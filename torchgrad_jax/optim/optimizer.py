@@ -82,7 +82,8 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
 
     @functools.wraps(step)
     def recorded(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with grad_mode.set_grad_enabled(bool(self.defaults.get("differentiable"))):
+        differentiable = self.defaults.get("differentiable")
+        with grad_mode.enable_grad() if differentiable else grad_mode.no_grad():
             return step(self, *args, **kwargs)
 
     return recorded

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._core.errors import warn
+from .._core.signals import uninterrupted
 from ..autograd.profiler import EventList, Recording, record_function, warn_of_device
 
 
@@ -182,6 +183,7 @@ class profile(Recording):
             raise
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         try:
             self.stop()

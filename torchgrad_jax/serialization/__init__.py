@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os as _os
 import pickle as _pickle
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from .._core.arrays.devices import device as _device
 from .._core.builtin_functions import function_of as _function_of
 from .._core.errors import warn as _warn
 from .._core.errors.messages import missing as _missing
+from .._core.signals import contextmanager, restore
 from ..types import Storage as _Storage
 from ._load import Options as _Options, load_from as _load_from, pickle_of as _pickle_of
 from ._options import (
@@ -134,16 +134,20 @@ def clear_safe_globals() -> None:
     _safe.clear()
 
 
-@contextlib.contextmanager
+@contextmanager
 def safe_globals(safe_globals: Sequence[Any]) -> Iterator[None]:
     """`add_safe_globals` inside of a `with` block."""
     before = dict(_safe)
-    add_safe_globals(safe_globals)
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         _safe.clear()
         _safe.update(before)
+
+    try:
+        add_safe_globals(safe_globals)
+        yield
+    finally:
+        restore(put_back)
 
 
 def get_unsafe_globals_in_checkpoint(f: Any) -> list[str]:

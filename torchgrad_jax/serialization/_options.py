@@ -7,6 +7,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from .._core.signals import uninterrupted
+
 _chosen = mmap.MAP_PRIVATE
 
 
@@ -31,9 +33,11 @@ class set_default_mmap_options:
             )
         self.prev, _chosen = _chosen, flags
 
+    @uninterrupted
     def __enter__(self) -> None:
-        pass
+        """Nothing: constructing it did."""
 
+    @uninterrupted
     def __exit__(self, *raised: object) -> None:
         global _chosen
         _chosen = self.prev
@@ -53,6 +57,7 @@ class skip_data:
         self._before = skips_data()
         _of_thread.skips = True
 
+    @uninterrupted
     def __exit__(self, *raised: object) -> None:
         _of_thread.skips = self._before
 

@@ -20,6 +20,7 @@ import numpy as np
 from .._core.arrays import devices, dtypes, formats
 from .._core.arrays.shapes import Size
 from .._core.files.atomic import replacing
+from .._core.signals import uninterrupted
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.hooks import warn_if_has_hooks
 from .._engine.memory.concrete import fetched
@@ -250,6 +251,7 @@ class _Archive:
     def __enter__(self) -> _Archive:
         return self
 
+    @uninterrupted
     def __exit__(self, *raised: object) -> None:
         try:
             self.zip.close()

@@ -16,6 +16,7 @@ import numpy as np
 from .._core.arrays import devices, dtypes
 from .._core.errors.messages import extra_missing
 from .._core.files.atomic import replacing
+from .._core.signals import uninterrupted
 from .._engine.memory.concrete import concrete
 from .._engine.memory.strided import storage_offset
 from .._engine.memory.tensor import Tensor
@@ -127,6 +128,7 @@ class safe_open:
     def __enter__(self) -> safe_open:
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         self._file = None
 

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._core.errors import messages as errors
+from .._core.signals import uninterrupted
 from .._core.state import MODES, recording
 from .._engine.entry.bind import ops
 from .._engine.graph.history import edge_of, requires_grad_of
@@ -218,6 +219,7 @@ class GraphExecGroup:
         _groups.current = self
         return self
 
+    @uninterrupted
     def __exit__(self, *args: object) -> None:
         _groups.current = None
 

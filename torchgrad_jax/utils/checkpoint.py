@@ -13,6 +13,7 @@ from typing import Any
 from .._core.arrays import devices
 from .._core.errors import warn
 from .._core.random import keys
+from .._core.signals import contextmanager, restore
 from .._core.state import GRAD, MODES
 from .._engine.graph.history import requires_grad_of
 from .._engine.memory.tensor import Tensor, tensors_in
@@ -41,7 +42,7 @@ class _Overrides:
     debug: bool | None = None
 
 
-@contextlib.contextmanager
+@contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Generator[None, None, None]:
     """Within it, checkpoints stop recomputing at the last tensor that is needed, or do not.
 
@@ -58,7 +59,7 @@ def set_checkpoint_early_stop(enable: bool) -> Generator[None, None, None]:
         _Overrides.early_stop = before
 
 
-@contextlib.contextmanager
+@contextmanager
 def set_checkpoint_debug_enabled(enabled: bool | None) -> Generator[None, None, None]:
     """Within it, every checkpoint behaves as with ``debug=enabled``.
 
@@ -165,15 +166,20 @@ class _Surroundings:
             self.program = _program()
             self.next_draw = 0 if self.program is None else self.program.next_draw
 
-    @contextlib.contextmanager
+    @contextmanager
     def again(self) -> Generator[None, None, None]:
         """Within it, everything is as it was; afterwards, as it is now."""
         now = [(g, g.snapshot()) for g, _ in self.states]
         stack = MODES.device_stack
-        for generator, state in self.states:
-            generator.resume(state)
-        MODES.device_stack = self.stack
+
+        def put_back() -> None:
+            for generator, state in now:
+                generator.resume(state)
+
         try:
+            for generator, state in self.states:
+                generator.resume(state)
+            MODES.device_stack = self.stack
             with (
                 autocast_mode.restored(self.autocast),
                 keys.resumed(self.keys, self.drawn),
@@ -185,10 +191,9 @@ class _Surroundings:
                 yield
         finally:
             MODES.device_stack = stack
-            for generator, state in now:
-                generator.resume(state)
+            restore(put_back)
 
-    @contextlib.contextmanager
+    @contextmanager
     def _drawing_again(self) -> Generator[None, None, None]:
         """Within it, the program that is being compiled meets the numbers again that it has drawn since."""
         program = self.program

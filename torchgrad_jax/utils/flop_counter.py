@@ -13,6 +13,7 @@ from .._core.arrays import tree
 from .._core.arrays.shapes import Size
 from .._core.errors import warn
 from .._core.errors.messages import missing as _missing
+from .._core.signals import restore, uninterrupted
 from .._core.state import GRAD, MODES
 from .._engine.memory.tensor import Tensor
 from .._ops.aten import op_name
@@ -247,12 +248,9 @@ class FlopCounterMode(events.Observer):
         events.detach(self)
         self.mod_tracker.__exit__()
 
+    @uninterrupted
     def __exit__(self, *raised: Any) -> None:
-        try:
-            self._leave()
-        except BaseException:
-            self._leave()
-            raise
+        restore(self._leave)
         if self.display:
             sys.stdout.write(self.get_table(self.depth) + "\n")
 

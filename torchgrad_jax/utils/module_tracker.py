@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._core.arrays import tree
+from .._core.signals import restore, uninterrupted
 from .._engine.memory.tensor import Tensor
 from ..autograd.graph import _current_graph_task_id, register_multi_grad_hook
 from ..autograd.variable import Variable
@@ -58,7 +59,7 @@ class ModuleTracker:
             register_module_forward_pre_hook(self._before)
             register_module_forward_hook(self._after)
         except BaseException:  # a signal's, say
-            self._unhook()
+            restore(self._unhook)
             raise
         return self
 
@@ -69,12 +70,9 @@ class ModuleTracker:
             hook.remove()
         self._hooks.clear()
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        try:
-            self._unhook()
-        except BaseException:
-            self._unhook()
-            raise
+        restore(self._unhook)
 
     def _name_of(self, module: Module) -> str:
         name = self._names.setdefault(module, type(module).__name__)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import types
 from collections.abc import Callable, Iterable, Iterator
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 
 from ..._core.errors.messages import AsWritten, Unsupported
 from ..._core.jax import caches
+from ..._core.signals import contextmanager
 from ..._core.state import DUAL, FUNCTION_MODE, IN_RUN, INFERENCE, MODES, OBSERVED, PACKING, UNDER_JAX, WRITE_LOCK
 from ..._engine.memory.derivative_stops import under_jax
 from ..._engine.memory.tensor import Tensor
@@ -648,7 +648,7 @@ class _Attempt(NamedTuple):
     """Traces the function."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def _mode_of_program() -> Iterator[Any]:
     """What a program is made for: the bits of the modes, and what autocast casts; None if there is to be none.
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -22,6 +21,7 @@ from jax import lax
 from ..._core.errors.checks import Check, fail_if, failure_flag, is_traced
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.running_transforms import current_trace
+from ..._core.signals import contextmanager
 from ..._core.state import MODES
 from ..._engine.graph.deferred import later
 from ..._engine.memory.strided import read

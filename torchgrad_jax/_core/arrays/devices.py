@@ -11,6 +11,7 @@ from typing import Any
 import jax
 
 from ..errors.messages import immutable
+from ..signals import uninterrupted
 from ..state import MODES
 
 _PLATFORMS = {"cpu": "cpu", "cuda": "gpu", "tpu": "tpu", "mps": "METAL", "xla": None, "meta": None}
@@ -120,6 +121,7 @@ class device:
         MODES.device_stack = (*MODES.device_stack, resolve(self))
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.device_stack = MODES.device_stack[:-1]
 

@@ -12,12 +12,12 @@ import operator
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from ..errors.messages import users_place
+from ..signals import contextmanager
 
 _SIMPLE = (int, float, complex, bool)
 

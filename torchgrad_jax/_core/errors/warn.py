@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
 
+from ..signals import contextmanager
 from ..state import SETTINGS
 from .messages import users_frame
 

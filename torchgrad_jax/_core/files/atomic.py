@@ -13,6 +13,8 @@ import time
 from collections.abc import Iterator
 from typing import IO, Any
 
+from ..signals import contextmanager
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -27,7 +29,7 @@ _SECONDS_TO_LOCK = 60
 _NO_FSYNC_HERE = {errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EBADF}
 
 
-@contextlib.contextmanager
+@contextmanager
 def replacing(path: Any, mode: str = "wb", **options: Any) -> Iterator[IO[Any]]:
     """A new file that takes the place of the one at `path` when the block ends without an exception.
 

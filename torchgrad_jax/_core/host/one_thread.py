@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from ..signals import uninterrupted
+
 Step = Callable[..., Any]
 _NAMES = ("scipy_openblas_{}_num_threads64_", "scipy_openblas_{}_num_threads", "openblas_{}_num_threads")
 
@@ -58,6 +60,7 @@ class _Threads:
                 self._set(1)
             self._inside += 1
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         with self._lock:
             self._inside -= 1

@@ -8,12 +8,13 @@ are called inside of `tracing()`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import jax
 import numpy as np
 from jax import core
+
+from ..signals import contextmanager
 
 NO_DATA = "Cannot copy out of meta tensor; no data!"
 

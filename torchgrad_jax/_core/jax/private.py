@@ -19,6 +19,8 @@ from typing import Any
 
 import jax
 
+from ..signals import uninterrupted
+
 KNOWN = "0.10.2 to 0.12.0"
 """The versions of JAX with which the tests were run; `pyproject.toml` allows these."""
 
@@ -208,8 +210,7 @@ def watch_traces(
     is the current one, but not when that changes, and a trace has to be known before the user's function runs in it.
 
     Where a signal comes between two steps of a block, the current trace is what it was outside of the block: JAX would
-    trace all later code otherwise. Tests of signals leave out where Python itself begins and ends a block, and know
-    these places by the names `__enter__` and `__exit__`.
+    trace all later code otherwise.
     """
     make, enter, leave = jax.core.Trace.__init__, _CONTEXT.__enter__, _CONTEXT.__exit__
 
@@ -228,6 +229,7 @@ def watch_traces(
             _HERE.set_trace(outside)
             raise
 
+    @uninterrupted
     def __exit__(self: Any, kind: Any, value: Any, tb: Any) -> Any:
         try:
             out = leave(self, kind, value, tb)

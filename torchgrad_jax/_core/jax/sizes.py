@@ -20,13 +20,13 @@ import math
 import operator
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
 
+from ..signals import contextmanager
 from .private import AVAL, CONVOLUTION, CORE, Patches
 
 Terms = tuple[tuple[tuple[int, ...], int], ...]

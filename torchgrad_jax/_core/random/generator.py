@@ -6,13 +6,13 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..errors.messages import AsWritten, Unsupported
+from ..signals import contextmanager
 from ..state import MODES
 from .rejection import Draw
 from .rounding import Array, normal_pair, normal_pairs

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from typing import Any
 
 from ..._core.errors import warn
+from ..._core.signals import restore, uninterrupted
 
 
 class RemovableHandle:
@@ -47,8 +48,9 @@ class RemovableHandle:
     def __enter__(self) -> RemovableHandle:
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
-        self.remove()
+        restore(self.remove)
 
 
 RemovableHandle.__module__ = "torchgrad_jax.utils.hooks"  # the module where users find it

@@ -22,6 +22,7 @@ from ..._core.arrays.python_numbers import Number
 from ..._core.arrays.transfer import filled
 from ..._core.errors import messages as errors
 from ..._core.jax.abstract import AbstractArray
+from ..._core.signals import uninterrupted
 from ..._core.state import (
     CUT,
     DUAL,
@@ -79,6 +80,7 @@ class no_grad:
         self.bits = MODES.bits
         MODES.bits = self.bits & ~GRAD | (derivative_stop_bit() if MODES.traced else 0)
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.bits = (MODES.bits & ~(GRAD | CUT)) | (self.bits & (GRAD | CUT))
 

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from ..._core.jax.running_transforms import current_trace
+from ..._core.signals import uninterrupted
 from ..._core.state import IN_RUN, MODES, UNDER_JAX
 from ..memory.tape import Tape
 from .batch import Batch
@@ -31,6 +32,7 @@ class within:
     def __enter__(self) -> None:
         MODES.own |= self.values
 
+    @uninterrupted
     def __exit__(self, *error: Any) -> None:
         MODES.own |= {**self.before, "bits": MODES.bits & ~(IN_RUN | UNDER_JAX) | self.bits}
         self.run.uses = NO_USES  # which may know the run: no cycle is left

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -25,6 +24,7 @@ from ..._core.errors import messages as errors
 from ..._core.jax import jit_caches
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.running_transforms import current_trace
+from ..._core.signals import contextmanager
 from ..._core.state import DUAL, IN_RUN, MODES, UNDER_JAX, Modes, next_level
 from ..graph.history import edge_of, is_tracked, requires_grad_of
 from ..graph.node import AccumulateGrad

@@ -18,6 +18,7 @@ from ..._core.arrays.formats import memory_format
 from ..._core.arrays.shapes import Size
 from ..._core.builtin_functions import function_of, shown
 from ..._core.errors import warn
+from ..._core.signals import uninterrupted
 from ..._core.state import FUNCTION_MODE, MODES
 from ..graph.record import PLAIN
 from ..memory.tensor import Tensor
@@ -55,6 +56,7 @@ class _Disable:
         self.before = MODES.functions_disabled
         MODES.functions_disabled = max(self.state, self.before)
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.functions_disabled = self.before
 
@@ -99,6 +101,7 @@ class only_modes:
         MODES.own |= {"function_modes": self.stack, "bits": MODES.bits & ~FUNCTION_MODE | bit}
         return self.before[-1] if self.before else None
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         bit = FUNCTION_MODE if self.before else 0
         MODES.own |= {"function_modes": self.before, "bits": MODES.bits & ~FUNCTION_MODE | bit}

@@ -14,7 +14,8 @@ from ..._core.arrays import dtypes, shapes
 from ..._core.arrays.formats import contiguous_format
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors, warn
-from ..._core.state import DUAL, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
+from ..._core.signals import uninterrupted
+from ..._core.state import DUAL, FUNCTION_MODE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
 from ..graph import saved_attributes  # noqa: F401 - gives nodes their `_saved_*`
 from ..graph.fitting import validated
 from ..graph.history import _regenerate, check_inplace, edge_of, move_hooks, offset_within, requires_grad_of
@@ -40,6 +41,7 @@ from ..memory.tensor import (
 from ..modes.belonging import beside
 from ..surface import METHODS, ops
 from ..tensor import dual
+from . import intermediates
 
 # --- nodes ----------------------------------------------------------------------------------------
 
@@ -48,9 +50,14 @@ class PyNode(Node):
     """The node of a custom Function, which is also the `ctx` that its methods get."""
 
     __slots__ = (
-        "__dict__", "_cleared", "_freed", "_ins", "_is_output", "_materialize_non_diff_grads", "dirty_tensors",
-        "_materialize", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
+        "__dict__", "_cleared", "_freed", "_ins", "_is_output", "_materialize", "_materialize_non_diff_grads",
+        "dirty_tensors", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
     )  # fmt: skip
+    _is_watched = False
+    """Of the class: whether a forward was watched, see `intermediates`."""
+    _has_looked = False
+    """Of the class: whether a recorded pass has looked at what a watched forward saved."""
+    _watch: intermediates.Watch | None = None
     needs_input_grad: tuple[bool, ...]
     to_save: Any
     saved_for_forward: Any
@@ -107,6 +114,8 @@ class PyNode(Node):
     def _release(self) -> None:
         self._freed = True
         self.saved = None
+        if self._watch is not None:
+            self._watch = None
 
     # -- saved tensors
     def save(self, tensors: Sequence[Any]) -> None:
@@ -153,6 +162,8 @@ class PyNode(Node):
         saved = self.saved
         if self._freed:
             raise RuntimeError(errors.SECOND_BACKWARD)
+        if MODES.bits & GRAD and not self._has_looked:
+            intermediates.look(self)
         return tuple([self._unpacked(i, entry) for i, entry in enumerate(saved or ())])
 
     def _unpacked(self, i: int, entry: Any) -> Any:
@@ -442,6 +453,7 @@ class _forward_mode:
         self.bits = MODES.bits
         MODES.bits = self.bits & ~(GRAD | DUAL)
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.bits = self.bits
 
@@ -471,7 +483,10 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     inside = [t for t in tensors if born(t) >= MODES.birth] if MODES.transforms else []
     versions = {id(t): t._vc.version for t in inside}
     with _forward_mode():
-        raw = forward(ctx, *args)
+        if recording and not (ctx._is_watched or mode & ~_WATCHED_MODES):
+            raw = _watched(ctx, tensors, args, forward)
+        else:
+            raw = forward(ctx, *args)
     marked = {id(t) for t in _tuple_of(ctx, "dirty_tensors")} if inside else ()
     for t in inside:
         # Transforms of torch count the mark of a write, which comes now, and not the write.
@@ -483,11 +498,24 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     if jvp is not None and given and any(g is not None for g in given):
         _push_tangents(ctx, args, dict(zip(map(id, tensors), given)), outputs, wrapped, jvp)
     if recording:  # the jvp ran before this: it sees only what was saved for it
-        ctx.save(_tuple_of(ctx, "to_save"))
+        saved = _tuple_of(ctx, "to_save")
+        if ctx._watch is not None:
+            ctx._watch.saves(saved, (*outputs, *wrapped))
+        ctx.save(saved)
     ctx.to_save = ctx.dirty_tensors = ctx.saved_for_forward = ctx.non_differentiable = None
     if recording and mode & OBSERVED and MODES.anomaly is not None:
         MODES.anomaly.node_recorded(ctx)
     return tuple(wrapped) if isinstance(raw, tuple) else wrapped[0]
+
+
+_WATCHED_MODES = GRAD | FUNCTION_MODE | PACKING | OBSERVED
+
+
+def _watched(ctx: PyNode, tensors: Sequence[Tensor], args: Sequence[Any], forward: Any) -> Any:
+    """Run the first forward of a class, and note what it computes of what."""
+    type(ctx)._is_watched = True
+    with intermediates.Watch(tensors, [t for t in tensors if requires_grad_of(t)]) as ctx._watch:
+        return forward(ctx, *args)
 
 
 def _tuple_of(ctx: PyNode, name: str) -> tuple[Any, ...]:

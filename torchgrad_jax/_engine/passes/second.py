@@ -82,7 +82,8 @@ def _gradients(
                 gradient._fn.edges = (*gradient._fn.edges[: -len(idle)], *[None] * len(idle))
         else:  # a gradient that is the same whatever came in
             arrays = [read(c) for c in cts if c is not None]
-            arrays += [read(v) if isinstance(v, Tensor) else v for v in saved]
+            kept = saved[: len(gp.saved_in) + len(gp.saved_out)]  # a write to a part holds a node besides
+            arrays += [read(v) if isinstance(v, Tensor) else v for v in kept]
             by_pos[p] = make(gp.vjp(present, (p,))(*arrays)[0], gp.metas[p])
     return by_pos
 

@@ -17,6 +17,7 @@ from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.transfer import filled
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import CALLS
+from ..._core.signals import uninterrupted
 from ..._core.state import DUAL, INFERENCE, MODES, Modes
 from ..entry.bind import ops
 from ..graph.history import grad_fn_of, mirrored, offset_within, requires_grad_of
@@ -39,6 +40,7 @@ class primals_only:
         self.bits = MODES.bits
         MODES.bits = self.bits & ~DUAL
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         MODES.bits = self.bits
 

@@ -7,13 +7,14 @@ that are not shown are never read: the cost does not depend on the size of a sum
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+
+from ..._core.signals import contextmanager
 
 # ------------------------------------------------------------------------------------------ options
 
@@ -104,7 +105,7 @@ def set_option(name: str, value: Any) -> None:
     _options = dataclasses.replace(_options, **{name: value})
 
 
-@contextlib.contextmanager
+@contextmanager
 def printoptions(**kwargs: Any) -> Iterator[None]:
     """Change the print options inside a ``with`` block, and put the former ones back after it.
 
@@ -118,12 +119,13 @@ def printoptions(**kwargs: Any) -> Iterator[None]:
         >>> get_printoptions()["linewidth"]
         80
     """
-    before = get_printoptions()
-    set_printoptions(**kwargs)
+    global _options
+    before = _options
     try:
+        set_printoptions(**kwargs)
         yield
     finally:
-        set_printoptions(**before)
+        _options = before
 
 
 # -------------------------------------------------------------------------------- public formatting

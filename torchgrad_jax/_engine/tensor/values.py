@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import jax
@@ -14,6 +13,7 @@ from ..._core import events
 from ..._core.arrays import dtypes, transfer
 from ..._core.arrays.devices import FakeDevice
 from ..._core.errors import messages as errors, warn
+from ..._core.signals import contextmanager
 from ..._core.state import DUAL, GRAD, MODES, OBSERVED
 from ..graph.history import grad_fn_of, requires_grad_of
 from ..memory.concrete import concrete, no_data

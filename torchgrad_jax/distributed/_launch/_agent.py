@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from ..._core.signals import contextmanager
 from .._jax_processes import PLACE
 from ..elastic.multiprocessing import SignalException
 from ..elastic.multiprocessing.errors import ChildFailedError
@@ -128,7 +129,7 @@ def _own_device(local_rank: int) -> str:
     return devices[local_rank].strip()
 
 
-@contextlib.contextmanager
+@contextmanager
 def _signals_raise(names: tuple[str, ...]) -> Iterator[None]:
     """While it lasts, signals to this process raise `SignalException`."""
 

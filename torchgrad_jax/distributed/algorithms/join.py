@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._core.errors import warn
+from ..._core.signals import uninterrupted
 from .. import _exchange
 from .._groups import ProcessGroup
 
@@ -98,6 +99,7 @@ class Join:
     def __enter__(self) -> None:
         pass
 
+    @uninterrupted
     def __exit__(self, kind: Any, value: Any, traceback: Any) -> None:
         if not self._enable or kind:
             return

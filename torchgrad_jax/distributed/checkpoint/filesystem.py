@@ -16,13 +16,13 @@ import threading
 import types
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from ..._core.errors import warn
 from ..._core.files.atomic import replacing
+from ..._core.signals import contextmanager
 from ..._engine.memory.tensor import Tensor
 from ...futures import Future
 from ...serialization import load, save

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ..._bridge.compile.watch.observer import looks_at_parts
+from ..._core.signals import contextmanager
 from ..._core.state import MODES
 from ..._engine.memory.tensor import Tensor
 from ...autograd.function import Function
@@ -241,7 +242,7 @@ def _for_recomputation() -> Callable[[], contextlib.AbstractContextManager[None]
     """
     groups = _RUNNING.groups
 
-    @contextlib.contextmanager
+    @contextmanager
     def again() -> Iterator[None]:
         with contextlib.ExitStack() as at_the_end:
             at_the_end.callback(setattr, _RUNNING, "groups", _RUNNING.groups)

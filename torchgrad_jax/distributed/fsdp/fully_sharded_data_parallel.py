@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import jax
 
 from ..._core.arrays.dtypes import float32
+from ..._core.signals import contextmanager, restore
 from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...nn.modules.module import Module
@@ -249,7 +249,7 @@ class FullyShardedDataParallel(Module):
         return _state_dicts.settings_of(module)
 
     @staticmethod
-    @contextlib.contextmanager
+    @contextmanager
     def state_dict_type(
         module: Module,
         state_dict_type: StateDictType,
@@ -263,8 +263,12 @@ class FullyShardedDataParallel(Module):
         try:
             yield
         finally:
-            FullyShardedDataParallel.set_state_dict_type(
-                module, before.state_dict_type, before.state_dict_config, before.optim_state_dict_config
+            restore(
+                FullyShardedDataParallel.set_state_dict_type,
+                module,
+                before.state_dict_type,
+                before.state_dict_config,
+                before.optim_state_dict_config,
             )
 
     optim_state_dict = staticmethod(_state_dicts.optim_state_dict)
@@ -282,13 +286,13 @@ class FullyShardedDataParallel(Module):
         """
         return clip_grad_norm_(self.parameters(), max_norm, norm_type)
 
-    @contextlib.contextmanager
+    @contextmanager
     def no_sync(self) -> Iterator[None]:
         """A block for backward passes whose gradients add up; each is summed over the devices at once."""
         yield
 
     @staticmethod
-    @contextlib.contextmanager
+    @contextmanager
     def summon_full_params(
         module: Module,
         recurse: bool = True,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from ..._core.signals import contextmanager
 from ...nn.modules.activation import MultiheadAttention
 from ...nn.modules.container import ModuleDict, ModuleList
 from ...nn.modules.module import Module
@@ -177,7 +177,7 @@ def _wrap_rest(
 _ENABLED: list[tuple[Any, dict[str, Any]]] = []
 
 
-@contextlib.contextmanager
+@contextmanager
 def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
     """Let `wrap` wrap modules in this block.
 
@@ -185,11 +185,12 @@ def enable_wrap(*, wrapper_cls: Any, **wrapper_kwargs: Any) -> Iterator[None]:
         wrapper_cls: what wraps them.
         wrapper_kwargs: its options.
     """
-    _ENABLED.append((wrapper_cls, wrapper_kwargs))
+    around = len(_ENABLED)
     try:
+        _ENABLED.append((wrapper_cls, wrapper_kwargs))
         yield
     finally:
-        _ENABLED.pop()
+        del _ENABLED[around:]
 
 
 def wrap(module: Module, **wrap_overrides: Any) -> Module:

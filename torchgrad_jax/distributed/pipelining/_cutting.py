@@ -10,7 +10,6 @@ stage gives these values to the next one, which passes on what a later stage use
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import inspect
 import operator
@@ -18,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..._core.signals import contextmanager, restore
 from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ...fx._symbolic_trace import Tracer
@@ -323,15 +323,15 @@ class _Tracer(Tracer):
             return node.meta["example"]
         return operator.attrgetter(str(node.target))(self.root)
 
-    @contextlib.contextmanager
+    @contextmanager
     def _working(self) -> Iterator[None]:
         before, self._at_work = self._at_work, True
         drawn = get_rng_state()
         try:
             yield
         finally:
-            set_rng_state(drawn)
             self._at_work = before
+            restore(set_rng_state, drawn)
 
 
 _VALUES = ("item", "tolist", "numpy", "__bool__", "__float__", "__int__", "__index__")

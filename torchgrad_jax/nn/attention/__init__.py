@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import IntEnum
 from typing import Any
 
 from ..._core.errors.messages import missing as _missing
+from ..._core.signals import contextmanager
 from ..._core.state import allowed_kernels
 
 __all__ = ["SDPBackend", "sdpa_kernel"]

@@ -19,6 +19,18 @@ def _window_sums(x: Any, before: int, after: int) -> Tensor:
     return out
 
 
+def _scale(x: Any, size: int, alpha: float, k: float) -> Tensor:
+    """What `_CrossMapLRN2d` divides by a power of."""
+    near = int((size - 1) / 2)
+    squares = x.pow(2)
+    sums = _window_sums(squares, near, near)
+    later = x.shape[1] - near - 1
+    if later > 0:
+        first = squares.narrow(1, 0, 1).expand(-1, later, -1, -1)
+        sums = sums + F.pad(first, (0, 0, 0, 0, near + 1, 0))
+    return sums * (alpha / size) + k
+
+
 class _CrossMapLRN2d(Function):
     """``x * scale ** -beta`` with ``scale = k + alpha / size * s``, s a sum of squares.
 
@@ -30,22 +42,16 @@ class _CrossMapLRN2d(Function):
     def forward(ctx: Any, x: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> Tensor:
         if x.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: Expected input to be 4D, got {x.dim()}D instead.")
-        near = int((size - 1) / 2)
-        squares = x.pow(2)
-        sums = _window_sums(squares, near, near)
-        later = x.shape[1] - near - 1
-        if later > 0:
-            first = squares.narrow(1, 0, 1).expand(-1, later, -1, -1)
-            sums = sums + F.pad(first, (0, 0, 0, 0, near + 1, 0))
-        scale = sums * (alpha / size) + k
-        out = scale.pow(-beta) * x
-        ctx.save_for_backward(x, out, scale)
-        ctx.factor, ctx.size, ctx.beta = 2 * alpha * beta / size, size, beta
+        out = _scale(x, size, alpha, k).pow(-beta) * x
+        ctx.save_for_backward(x, out)
+        ctx.options, ctx.size, ctx.beta = (size, alpha, k), size, beta
+        ctx.factor = 2 * alpha * beta / size
         return out
 
     @staticmethod
     def backward(ctx: Any, g: Tensor) -> Any:
-        x, out, scale = ctx.saved_tensors
+        x, out = ctx.saved_tensors
+        scale = _scale(x, *ctx.options)  # saved, it would count as a constant in a second derivative
         before = int(ctx.size - (ctx.size - 1) / 2)
         ratio = _window_sums(g * out / scale, before, ctx.size - 1 - before)
         return scale.pow(-ctx.beta) * g - x * ratio * ctx.factor, None, None, None, None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 from ..._core.arrays.devices import device as Device
 from ..._core.errors import warn
 from ..._core.errors.messages import missing as _missing
+from ..._core.signals import contextmanager
 from ..._engine.memory.tensor import Tensor, tensors_in
 from ...autograd.grad_mode import is_grad_enabled
 from ...compiler import is_compiling
@@ -205,7 +205,7 @@ class DistributedDataParallel(Module, Joinable):
     def _averages(self) -> bool:
         return self.require_backward_grad_sync
 
-    @contextlib.contextmanager
+    @contextmanager
     def no_sync(self) -> Iterator[None]:
         """A block whose forwards are followed by backwards that only add to this process's gradients."""
         before, self.require_backward_grad_sync = self.require_backward_grad_sync, False

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
+from ..._core.signals import contextmanager
 from ..._engine.memory.tensor import Tensor
 from ...autograd.grad_mode import no_grad
 from ..modules.container import ModuleDict, ModuleList

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any
 
 from ..._core.errors import warn
+from ..._core.signals import contextmanager, restore
 from ..._engine.memory.tensor import Tensor
 
 _MISSING = object()
@@ -49,7 +49,7 @@ def call_with(module: Any, tensors: dict[str, Any], args: Any, kwargs: Any, *, t
         return module(*args, **(kwargs or {}))
 
 
-@contextlib.contextmanager
+@contextmanager
 def reparametrized(
     module: Any, tensors: dict[str, Any], tie_weights: bool = False, strict: bool = False, stack_weights: bool = False
 ) -> Iterator[None]:
@@ -58,15 +58,20 @@ def reparametrized(
     if strict:
         _check_names(module, given)
     originals: dict[str, Any] = {}
+
+    def put_back() -> None:
+        current: dict[str, Any] = {}
+        for name, value in reversed(originals.items()) if stack_weights else originals.items():
+            _swap(module, name, value, current)
+            if name in tensors and current[name] is not value:
+                tensors[name] = current[name]
+
     try:
         for name, value in given.items():
-            originals[name] = _swap(module, name, value)
+            _swap(module, name, value, originals)
         yield
     finally:
-        for name, value in reversed(originals.items()) if stack_weights else originals.items():
-            current = _swap(module, name, value)
-            if name in tensors:
-                tensors[name] = current
+        restore(put_back)
 
 
 def _reparametrize_module(
@@ -119,8 +124,8 @@ def _check_names(module: Any, given: dict[str, Any]) -> None:
         raise RuntimeError(f"Error(s) in reparametrizing for {type(module).__name__}:" + "".join(complaints))
 
 
-def _swap(module: Any, name: str, value: Any) -> Any:
-    """Put a tensor under a name, and return what was there."""
+def _swap(module: Any, name: str, value: Any, before: dict[str, Any]) -> None:
+    """Put a tensor under a name, and before that what was there into `before`."""
     if not name:
         raise KeyError('tensor name can\'t be empty string ""')
     prefix, _, attribute = name.rpartition(".")
@@ -133,16 +138,17 @@ def _swap(module: Any, name: str, value: Any) -> Any:
         raise TypeError(f"{value} is not an instance of torch.Tensor")
     for table in (owner._parameters, owner._buffers):
         if attribute in table:
-            before, table[attribute] = table[attribute], value
-            return before
-    before = getattr(owner, attribute, _MISSING)
-    if before is not _MISSING and not isinstance(before, Tensor):
-        raise TypeError(f"attribute `{attribute}`: {before} is not an instance of torch.Tensor")
-    if value is _MISSING:
-        delattr(owner, attribute)
-    else:
+            before[name] = table[attribute]
+            table[attribute] = value
+            return
+    found = getattr(owner, attribute, _MISSING)
+    if found is not _MISSING and not isinstance(found, Tensor):
+        raise TypeError(f"attribute `{attribute}`: {found} is not an instance of torch.Tensor")
+    before[name] = found
+    if value is not _MISSING:
         setattr(owner, attribute, value)
-    return before
+    elif found is not _MISSING:
+        delattr(owner, attribute)
 
 
 __all__ = ["functional_call"]

@@ -20,6 +20,7 @@ import numpy as np
 from ... import autograd, cuda
 from ..._core.arrays.dtypes import get_default_dtype
 from ..._core.errors.messages import no_such_name
+from ..._core.signals import contextmanager, restore
 from ..._functions.misc import set_default_dtype as _set_default_dtype
 from ...random import get_rng_state, manual_seed, set_rng_state
 from .._making import make_tensor as make_tensor
@@ -173,30 +174,34 @@ def gradgradcheck(fn: Any, inputs: Any, grad_outputs: Any = None, **kwargs: Any)
     return autograd.gradgradcheck(fn, inputs, grad_outputs, **{**_GRADCHECK, **kwargs})
 
 
-@contextlib.contextmanager
+@contextmanager
 def set_default_dtype(dtype: Any) -> Generator[None, None, None]:
     """Make a dtype the default inside of the block."""
     before = get_default_dtype()
-    _set_default_dtype(dtype)
     try:
+        _set_default_dtype(dtype)
         yield
     finally:
-        _set_default_dtype(before)
+        restore(_set_default_dtype, before)
 
 
-@contextlib.contextmanager
+@contextmanager
 def freeze_rng_state() -> Generator[None, None, None]:
     """Put the random numbers of torch, numpy and Python back where they were."""
     states = get_rng_state(), np.random.get_state(), random.getstate()
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         set_rng_state(states[0])
         np.random.set_state(states[1])
         random.setstate(states[2])
 
+    try:
+        yield
+    finally:
+        restore(put_back)
 
-@contextlib.contextmanager
+
+@contextmanager
 def TemporaryFileName(*args: Any, **kwargs: Any) -> Generator[str, None, None]:
     """The name of a temporary file, which is closed and exists."""
     if kwargs.pop("delete", False):

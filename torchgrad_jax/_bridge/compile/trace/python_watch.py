@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from ...._core.errors.messages import AsWritten
+from ...._core.signals import uninterrupted
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
 from ..watch.guards import PythonGuards, number_places_of, tensors_of_options
@@ -92,6 +93,7 @@ class PythonWatch:
             self.observer.leave()
             raise
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         try:
             self.take(last=True)

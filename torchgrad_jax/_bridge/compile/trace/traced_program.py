@@ -13,7 +13,6 @@ from __future__ import annotations
 import gc
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -27,6 +26,7 @@ from ...._core.errors.messages import AsWritten, Unsupported, user_line
 from ...._core.jax import jit_caches
 from ...._core.jax.abstract import is_abstract
 from ...._core.jax.running_transforms import unwatch
+from ...._core.signals import contextmanager
 from ...._core.state import MODES, next_sequence_nr
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.graph.node import AccumulateGrad

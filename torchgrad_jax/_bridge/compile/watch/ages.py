@@ -16,6 +16,8 @@ from collections.abc import Collection
 from contextvars import ContextVar
 from typing import Any
 
+from ...._core.signals import uninterrupted
+
 _lock = threading.Lock()
 _active: list[Ages] = []
 """Who needs the collector to be off."""
@@ -39,6 +41,7 @@ class Ages:
             _active.append(self)
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         self._known.clear()
         with _lock:

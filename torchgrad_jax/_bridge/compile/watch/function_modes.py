@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...._core.signals import contextmanager
 from ...._core.state import MODES
 from ...._engine.overrides import asking
 
 
-@contextlib.contextmanager
+@contextmanager
 def autocast_off() -> Iterator[tuple[Any, Any] | None]:
     """Within it autocast is off. Gives the mode and how it was, for `under_autocast` and as a key.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from operator import is_
 from typing import Any
 
@@ -32,6 +31,7 @@ from ...._core.arrays.python_numbers import (
     same,
 )
 from ...._core.errors.messages import Unsupported
+from ...._core.signals import contextmanager
 from ...._engine.memory.tensor import Tensor
 from .keys import OftenAnew
 from .number_arguments import NumberArguments

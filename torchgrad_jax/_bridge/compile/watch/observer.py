@@ -24,6 +24,7 @@ import numpy as np
 
 from ...._core.arrays.python_numbers import Number, following_math
 from ...._core.errors.messages import AsWritten
+from ...._core.signals import contextmanager, uninterrupted
 from .ages import Ages
 from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, not_looked_at
 from .kinds_of_objects import ATOMS
@@ -84,6 +85,7 @@ class Observer:
         sys.setprofile(self._profile)
         return self
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         self.leave()
 
@@ -127,7 +129,7 @@ class Observer:
             random.setstate(self._random)
             np.random.set_state(self._numpy)  # noqa: NPY002 - the old generator
 
-    @contextlib.contextmanager
+    @contextmanager
     def paused(self) -> Iterator[None]:
         """Within it nothing is seen: the package's own work, in which no code of the user's runs."""
         if not self.started or sys.getprofile() is not self._profile:

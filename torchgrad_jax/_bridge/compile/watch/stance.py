@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...._core.errors.messages import InvalidBackend
+from ...._core.signals import uninterrupted
 
 EAGER = ("eager", "eager_noexcept", "eager_debug", "pre_dispatch_eager")
 """Backends that run a function as it is written."""
@@ -90,9 +91,11 @@ class set_stance:
         self._before = POLICY.stance
         POLICY.stance = self._now
 
+    @uninterrupted
     def __enter__(self) -> None:
         POLICY.stance = self._now
 
+    @uninterrupted
     def __exit__(self, *exc: object) -> None:
         POLICY.stance = self._before
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 from ...._core.errors.messages import missing as _missing
+from ...._core.signals import contextmanager
 from ._context_parallel import (
     context_parallel as context_parallel,
     context_parallel_unshard as context_parallel_unshard,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 from ...._core.arrays.dtypes import bool_
+from ...._core.signals import contextmanager
 from ...._engine.memory.tensor import Tensor
 from ...._functions.attention import INSTEAD, scaled_dot_product_attention
 from ...._functions.create import ones

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from fnmatch import fnmatch
 from typing import Any
 
 from ...._core.errors import warn
+from ...._core.signals import contextmanager
 from ....nn.modules.module import Module
 from ...device_mesh import DeviceMesh, current_mesh
 from .style import ParallelStyle

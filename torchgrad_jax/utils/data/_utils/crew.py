@@ -17,6 +17,7 @@ import numpy as np
 
 from ...._core.errors import warn
 from ...._core.random.generator import OWN
+from ...._core.signals import contextmanager, restore
 from ...._functions.random import Generator
 from ...._settings import set_num_threads
 from ....multiprocessing import _carrying, _forks, _surroundings
@@ -112,7 +113,7 @@ class _Turns:
         self._at_work: int | None = None
         self._outside: Any = None
 
-    @contextlib.contextmanager
+    @contextmanager
     def taken(self) -> Iterator[None]:
         """A worker's turn: the generators are its own."""
         me = threading.get_ident()
@@ -137,7 +138,7 @@ class _Turns:
             self._at_work = None
             self._changed.notify_all()
 
-    @contextlib.contextmanager
+    @contextmanager
     def given(self, until: float | None) -> Iterator[None]:
         """Inside, workers get their turns; after it none is at work."""
         me = threading.get_ident()
@@ -321,18 +322,22 @@ class Processes:
                 process.join(PATIENCE)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _on_the_host() -> Iterator[None]:
     """Processes started inside compute on CPUs: an accelerator belongs to the process that trains."""
     before = os.environ.get("JAX_PLATFORMS")
-    os.environ["JAX_PLATFORMS"] = "cpu"
-    try:
-        yield
-    finally:
+
+    def put_back() -> None:
         if before is None:
-            del os.environ["JAX_PLATFORMS"]
+            os.environ.pop("JAX_PLATFORMS", None)
         else:
             os.environ["JAX_PLATFORMS"] = before
+
+    try:
+        os.environ["JAX_PLATFORMS"] = "cpu"
+        yield
+    finally:
+        restore(put_back)
 
 
 def in_a_process(parcel: Any, worker: int, orders: Queue, answers: Queue) -> None:

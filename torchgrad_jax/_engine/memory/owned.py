@@ -48,12 +48,13 @@ class OwnedStorage(Storage):
 
 
 def read_part(st: Storage, m: Meta, offset: int, conj: bool, neg: bool) -> np.ndarray | None:
-    """A copy of a view's elements; None where the storage does not have its memory alone."""
+    """A copy of a view's elements; None where the storage neither has its memory alone nor shares it with NumPy."""
     with WRITE_LOCK:
-        if st.__class__ is not OwnedStorage or not executors.lies_in(st.meta, m):
+        memory = _in_place(st, to_write=False) if executors.lies_in(st.meta, m) else None
+        if memory is None:
             return None
         out = transfer.aligned(m.shape, m.dtype.np)
-        window = executors.window(_ARRAY.__get__(st), m, offset)
+        window = executors.window(memory, m, offset)
         if conj:
             np.conjugate(window, out)
         else:
@@ -68,13 +69,13 @@ def may_be(t: Tensor) -> bool:
 
 
 def memory_of(st: Storage) -> np.ndarray | None:
-    """The memory of a storage that has it alone from now on, for a write; None where that can't be.
+    """The memory of a storage that NumPy shares or that has it alone from now on, for a write; None if neither can be.
 
     The caller has `WRITE_LOCK`, and does not keep what he gets.
     """
+    if (memory := _in_place(st, to_write=True)) is not None:
+        return memory
     held = _ARRAY.__get__(st)
-    if st.__class__ is OwnedStorage:
-        return held
     if st.__class__ is not Storage or st.meta.numel < FROM or not executors.is_here(held):
         return None
     memory = transfer.aligned(held.shape, held.dtype)
@@ -95,6 +96,13 @@ def write_part(st: Storage, m: Meta, offset: int, conj: bool, neg: bool, value: 
     value = value.conj() if conj else value
     executors.window(memory, m, offset)[...] = -value if neg else value
     return True
+
+
+def _in_place(st: Storage, to_write: bool) -> np.ndarray | None:
+    """The memory of a storage whose parts can be used where they are."""
+    if st.__class__ is OwnedStorage:
+        return _ARRAY.__get__(st)
+    return st.memory_in_place(to_write) if st.shared and st.meta.numel >= FROM else None
 
 
 def _is_value(x: Any) -> bool:

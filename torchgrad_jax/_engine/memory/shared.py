@@ -3,6 +3,7 @@
     n = x.numpy()   # the storage of x becomes a SharedStorage: its elements are in the memory of n
     n[0] = 7        # the next read of x finds other bytes than before, and takes a new snapshot
     x.add_(1)       # computed from the snapshot; the result is copied into the memory of n
+    x[0] = 5        # of a large tensor: a part is read and written in the memory itself
     del n           # the next use of x makes its storage an ordinary one again
 
 `Storage.array` stays what it is everywhere else, an immutable array: here it is a snapshot, the same object until the
@@ -186,6 +187,19 @@ class SharedStorage(Storage):
     def stamp(self, value: int) -> None:
         self.pointer.counted = True
         _STAMP.__set__(self, value)
+
+    def memory_in_place(self, to_write: bool) -> np.ndarray | None:
+        """Return the memory itself, for a use of a part of it that need not look at all of it; None where it has to.
+
+        A write to a part leaves the snapshot behind: the next read of the whole finds other bytes and takes a new one.
+        """
+        memory = self.pointer
+        if _ARRAY.__get__(self) is not memory.seen or memory.is_alone() or not memory.window.flags.c_contiguous:
+            return None
+        if to_write and not memory.writable:
+            return None
+        memory.counted &= not to_write
+        return memory.window
 
     def data_ptr(self) -> int:
         """The address of the memory."""

@@ -498,6 +498,10 @@ def read_stored(t: Tensor) -> Any:
     al, st = t._al, t._st
     if al is None:
         return st.array
+    if st.shared and st.meta.numel >= owned.FROM and not is_direct(t):
+        array = owned.read_part(st, t._m, al.offset, al.conj, al.neg)
+        if array is not None:
+            return array
     stamp = st.stamp  # it is read before the array, as another thread may write in between
     if al.stamp == stamp and al.array is not None:
         return al.array

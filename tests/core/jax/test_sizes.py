@@ -137,10 +137,12 @@ def test_jax_never_takes_a_size_for_an_equal_number(monkeypatch):
     monkeypatch.setattr(Size, "__eq__", watched)
     kept = []
     for _ in range(5000):
-        shape = tuple(Sizes((5, 4)).symbols)
-        kept.append(jax.core.ShapedArray(shape, np.dtype(np.float32)))
-        assert jax.core.ShapedArray((5, 4), np.dtype(np.float32)).shape == (5, 4)
-        assert jax.core.ShapedArray(shape, np.dtype(np.float32)) is kept[-1]
+        sizes = Sizes((5, 4))
+        shape = tuple(sizes.symbols)
+        with sizes.trace():
+            kept.append(jax.core.ShapedArray(shape, np.dtype(np.float32)))
+            assert jax.core.ShapedArray((5, 4), np.dtype(np.float32)).shape == (5, 4)
+            assert jax.core.ShapedArray(shape, np.dtype(np.float32)) is kept[-1]
     assert not met
 
 

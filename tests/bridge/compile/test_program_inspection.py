@@ -156,7 +156,7 @@ def test_collectives_are_read_off_the_text(monkeypatch):
 
 def test_a_function_that_is_not_compiled_has_no_program():
     fast = torch.compile(lambda x: x)
-    fast.written = True
+    fast.patience.written = True
     with pytest.raises(RuntimeError, match="no program to look at"):
         fast.lower(torch.ones(1))
 

@@ -1,11 +1,31 @@
 """A compiled function that checks itself does what it would do without, and says where its program went stale."""
 
 import sys
+import warnings
 
 import pytest
 
 import torchgrad_jax as torch
+from torchgrad_jax._bridge.compile.program import clock
+from torchgrad_jax._bridge.compile.program.clock import Clock
+from torchgrad_jax._bridge.compile.program.entry import Entry
 from torchgrad_jax._bridge.compile.watch.guards import PythonGuards
+
+
+@pytest.fixture
+def always_due(monkeypatch):
+    """A program is checked after each of its runs, from the second on, where nobody asks for a number of runs."""
+    monkeypatch.setattr(clock, "TIMES", 0)
+
+
+@pytest.fixture
+def no_guards(monkeypatch):
+    """No guard notices anything."""
+    monkeypatch.setattr(Entry, "why_stale", lambda self, given: None)
+
+
+def entries_of(step):
+    return [entry for entries in step.entries.values() for entry in entries]
 
 
 def counted(effect_at, told):
@@ -25,10 +45,10 @@ def counted(effect_at, told):
     return step, look
 
 
-@pytest.mark.parametrize("verify", [None, 1, 2, "warn"])
+@pytest.mark.parametrize("verify", [None, 0, 1, 2, "warn"])
 @pytest.mark.parametrize("effect_at", [1, 2, 3, 9])
 @pytest.mark.filterwarnings("ignore:torch.compile")
-def test_nothing_happens_twice(effect_at, verify, capsys):
+def test_nothing_happens_twice(effect_at, verify, capsys, always_due):
     """Even where the function has an effect in the call that is only a check."""
     found = []
     for form in (lambda f: f, lambda f: torch.compile(f, verify=verify)):
@@ -76,3 +96,102 @@ def test_another_object_that_is_returned_is_another_result(monkeypatch):
 def test_what_is_no_number_of_runs_is_refused(given):
     with pytest.raises(ValueError, match="verify has to be a number of runs or 'warn'"):
         torch.compile(lambda x: x, verify=given)
+
+
+# --- by itself ------------------------------------------------------------------------------------
+
+
+def test_a_program_that_has_run_for_long_is_checked_by_itself(always_due):
+    total, calls = torch.zeros(1), {"n": 0}
+
+    @torch.compile
+    def step(x):
+        total.add_(1)
+        calls["n"] += 1
+        return x * calls["n"] + torch.rand(1)
+
+    torch.manual_seed(0)
+    found = [step(torch.zeros(1)).item() for _ in range(6)]
+    torch.manual_seed(0)
+    assert found == [torch.rand(1).item() for _ in range(6)]
+    (entry,) = entries_of(step)
+    assert step.counts == {"traced": 1, "run": 6, "eager": 0}
+    assert (total.item(), calls["n"], entry.clock.checks) == (6, 6, 4)
+
+
+def test_what_is_found_is_told_once_and_the_function_is_traced_anew(always_due, no_guards):
+    scale, told = {"by": 2.0}, []
+    step = torch.compile(lambda x: x * scale["by"])
+    for number in (2.0, 3.0, 4.0):
+        scale["by"] = number
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            assert [step(torch.ones(1)).item() for _ in range(3)][-1] == number
+        told.append([str(w.message) for w in warned])
+    assert list(map(len, told)) == [0, 1, 0]
+    assert "'by' was 2.0 and is 3.0, which its guard has not seen" in told[1][0]
+    assert step.counts["eager"] == 0
+    assert [reason.partition(" that ")[0] for reason in step.reasons] == ["a check has found"] * 2
+
+
+def test_a_function_that_raises_by_now_raises(always_due, no_guards):
+    held = {"by": 2.0}
+    step = torch.compile(lambda x: x * held["by"])
+    assert [step(torch.ones(1)).item() for _ in range(3)] == [2.0] * 3
+    del held["by"]
+    with pytest.raises(KeyError):
+        step(torch.ones(1))
+
+
+@pytest.mark.parametrize("off", ["verify=0", "environment", "profiler", "debugger", "processes"])
+@pytest.mark.filterwarnings("ignore:torch.compile")
+def test_what_is_not_checked_by_itself(off, always_due, no_guards, monkeypatch):
+    if off == "environment":
+        monkeypatch.setenv("TORCHGRAD_JAX_VERIFY", "0")
+    if off == "processes":
+        monkeypatch.setattr("jax.process_count", lambda: 2)
+    scale = {"by": 2.0}
+    step = torch.compile(lambda x: x * scale["by"], verify=0 if off == "verify=0" else None)
+    first = [step(torch.ones(1)).item() for _ in range(2)]
+    scale["by"] = 3.0
+    hooks = {"profiler": (sys.setprofile, sys.getprofile()), "debugger": (sys.settrace, sys.gettrace())}
+    switch, before = hooks.get(off, (lambda hook: None, None))
+    switch(lambda *event: None)
+    try:
+        later = [step(torch.ones(1)).item() for _ in range(3)]
+    finally:
+        switch(before)
+    assert first + later == [2.0] * 5
+    assert step(torch.ones(1)).item() == (3.0 if off in hooks else 2.0)
+
+
+def test_explain_says_what_is_checked(always_due, capsys, monkeypatch):
+    step = torch.compile(lambda x: x * 2)
+    for _ in range(4):
+        step(torch.ones(1))
+    step.explain()
+    assert "checked by a trace      2 times\n" in capsys.readouterr().out
+    monkeypatch.setattr("jax.process_count", lambda: 2)
+    step(torch.ones(2))
+    step.explain()
+    assert "checked by a trace      not by itself: several processes run it" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("of_a_run", [1e-6, 1e-4, 1e-2, 10.0])
+def test_a_clock_looks_seldom_and_lets_a_hundred_traces_pass(of_a_run):
+    of_a_trace = 0.1
+    one, runs, looks = Clock(of_a_trace), 1, 0
+    while not one.is_due:
+        runs, looks = runs + 1 + one.has_run(of_a_run), looks + 1
+    wanted = 100 * of_a_trace / of_a_run
+    assert wanted <= runs <= max(1.01 * wanted, wanted + 3)
+    assert looks < 50
+    one.was_traced(of_a_trace)
+    assert not one.is_due
+
+
+def test_a_pause_in_one_run_does_not_make_a_program_due():
+    one = Clock(0.1)
+    for seconds in (0.001, 30.0, 0.001, 30.0):
+        one.has_run(seconds)
+        assert not one.is_due

@@ -8,11 +8,13 @@ of an attempt to trace the function for it.
 
 from __future__ import annotations
 
+import enum
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from ..._core.errors.messages import AsWritten
 from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.tensor import Tensor
 from .watch import object_trees
@@ -115,12 +117,26 @@ class Ran(NamedTuple):
     result: Any
 
 
-class AsIs(NamedTuple):
-    """The function has to run as it is written, and all that the attempt has done is undone."""
+class How(enum.Enum):
+    """For how long a function runs as it is written."""
 
-    why: BaseException
-    of_these_arguments: bool = False
-    """Whether other arguments of this kind may have a program."""
+    NOW = "this call, of which nothing is noted"
+    NOTED = "this call; the reason is noted"
+    ARGUMENTS = "calls with these arguments"
+    WASTED = "this call; if that goes on, all later ones"
+    ALWAYS = "all calls from this one on"
+
+
+class AsIs(NamedTuple):
+    """The function has to run as it is written, and all that an attempt has done is undone."""
+
+    why: BaseException | str
+    how: How
+
+    @classmethod
+    def because(cls, error: BaseException) -> AsIs:
+        """The function cannot be compiled for an error that says for how long."""
+        return cls(error, How.WASTED if isinstance(error, AsWritten) and not error.lasting else How.ALWAYS)
 
 
 class Again(NamedTuple):
@@ -136,4 +152,5 @@ class WithPlainNumbers(NamedTuple):
 
 
 Outcome = Ran | AsIs | Again | WithPlainNumbers
-"""What an attempt to trace a function comes to; any other error is raised, once all is undone."""
+"""What an attempt to trace a function comes to; any other error is raised, once all is undone. A call comes to `Ran` or
+`AsIs`."""

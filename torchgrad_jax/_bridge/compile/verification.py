@@ -4,25 +4,38 @@
 
 What differs is something that the function has read and no guard watches. `TORCHGRAD_JAX_VERIFY=1` in the environment
 does the same to every compiled function.
+
+Where nobody asks, a function does that for at most a hundredth of its time: a program that has run for a hundred times
+as long as a trace of it takes is due. What differs is told once, and the function is traced anew.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
+import jax
 import numpy as np
 
+from ..._core.errors import warn
+from ..._core.errors.messages import AsWritten
+from .calls import AsIs, How
+from .program.clock import Clock
+from .program.entry import Entry
 from .program.program import Program
 from .program.results import is_known
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import TracedProgram
+from .watch import explain
 from .watch.kinds_of_objects import is_ours
 from .watch.number_log import is_same_value
 from .watch.places import PLAIN_VALUES, place_of
+from .watch.stance import POLICY
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+|\bname=\w+")
 """What differs in the text of two programs without meaning anything."""
@@ -36,22 +49,106 @@ class Verification:
     """How often a function is checked, and what is done about a difference.
 
     Args:
-        asked: a number of runs, "warn" for every run, or None for what the environment says.
+        fn: the function.
+        asked: a number of runs, 0 for never, "warn" for every run, or None for what the environment says.
     """
 
-    def __init__(self, asked: int | str | None) -> None:
+    def __init__(self, fn: Callable[..., Any], asked: int | str | None) -> None:
         given = os.environ.get("TORCHGRAD_JAX_VERIFY", "") if asked is None else asked
-        self.warns = given == "warn"
-        if not self.warns and not str(given or 0).isdecimal():
+        self._fn, self._warns = fn, given == "warn"
+        if not self._warns and not str(given or 0).isdecimal():
             raise ValueError(f"torch.compile: verify has to be a number of runs or 'warn', but is {given!r}")
-        self.every = 1 if self.warns else int(given or 0)
-        """After how many runs, 0 for never."""
+        self.every = 1 if self._warns else int(given or 0)
+        """After how many runs; 0 if nobody asks for a number."""
+        self._by_budget = given == ""
         self._runs = 0
+        self._told = False
 
-    def is_due(self) -> bool:
+    def clock(self, program: Program, seconds: float) -> Clock:
+        """What says when a new program is due, whose trace has taken so many seconds."""
+        if not self._by_budget:
+            return Clock(seconds, "")
+        several = program.joint is not None or jax.process_count() > 1
+        return Clock(seconds, SEVERAL_PROCESSES if several else None)
+
+    def is_due(self, entry: Entry) -> bool:
         """Whether the run that is about to begin is to be checked."""
-        self._runs += bool(self.every)
-        return bool(self.every) and self._runs % self.every == 0
+        if self.every:
+            self._runs += 1
+            return self._runs % self.every == 0
+        return entry.left <= 0 and entry.clock.is_due
+
+    def take_reference(self, entry: Entry, again: Callable[[], Program]) -> bool:
+        """Keep what a second trace gives, which finds what the first one has made, such as constants.
+
+        Returns:
+            False where that is no program, or raises what the next call would: the next call is to be traced anew.
+        """
+        try:
+            entry.reference = again()
+        except (AsWritten, Exception):
+            return False
+        return True
+
+    def check(self, entry: Entry, again: Callable[[], Program]) -> AsIs | str | None:
+        """Trace a function again.
+
+        Args:
+            entry: the program in use.
+            again: traces the function.
+
+        Returns:
+            None if the program is the right one, or nothing is known; a text says why it is to be dropped, and the
+            function traced anew. As it was asked to, the function runs as it is written instead.
+
+        Raises:
+            StaleProgramError: if the program is stale, and that is to be an error.
+        """
+        began = time.perf_counter()
+        try:
+            difference = self._difference(entry, again)
+        except AsWritten as error:
+            if error.was_seen:
+                difference = f"it cannot be traced any more: {error}"
+            else:  # such as a view that no program can return, of these arguments: nothing is known
+                entry.clock.stop(f"it could not be traced again: {error}")
+                return AsIs(error, How.NOW) if self.every else None
+        except Exception as error:
+            if self.every:
+                raise
+            return f"a check has raised {type(error).__name__}: {error}"
+        finally:
+            entry.clock.was_traced(time.perf_counter() - began)
+        return difference and self._stale(difference)
+
+    def _difference(self, entry: Entry, again: Callable[[], Program]) -> str | None:
+        fresh = again()
+        # The second trace had what the first one made, and what its run has left.
+        if entry.reference is not None and describe_difference(entry.reference, fresh) is None:
+            return None
+        return describe_difference(entry.program, fresh)
+
+    def _stale(self, difference: str) -> AsIs | str:
+        text = f"torch.compile: the program of {explain.place(self._fn)} is stale: {difference}"
+        if not self.every:
+            if not self._told:
+                self._told = True
+                _warn(f"{text}. Results of earlier calls may be wrong. It is dropped, and the function is traced anew")
+            return f"a check has found that {difference}"
+        if not self._warns:
+            raise StaleProgramError(text)
+        explain.stale(text)
+        return AsIs(text, How.NOW)
+
+
+SEVERAL_PROCESSES = "several processes run it, and a trace in one of them might wait for the others"
+
+
+def _warn(text: str) -> None:
+    if POLICY.graph_breaks:
+        explain.log.warning("%s", text)
+    else:
+        warn.to_user(text)
 
 
 def describe_difference(used: Program, fresh: Program) -> str | None:
@@ -59,10 +156,17 @@ def describe_difference(used: Program, fresh: Program) -> str | None:
     where = next(filter(None, (check(used, fresh) for check in _CHECKS)), None)
     if where is None:
         return None
-    watched = {place_of(holder, key) for holder, key, _ in used.conditions.guards.places}
-    more = (key for holder, key, _ in fresh.conditions.guards.places if place_of(holder, key) not in watched)
-    unseen = next((f"; it reads {key!r}, which no guard of the program watches" for key in more), "")
-    return where + unseen
+    return where + next(filter(None, _unseen(used, fresh)), "")
+
+
+def _unseen(used: Program, fresh: Program) -> Iterator[str | None]:
+    """What in Python is not as the program in use takes for granted, and should have been seen."""
+    watched = {place_of(holder, key): value for holder, key, value in used.conditions.guards.places}
+    for holder, key, value in fresh.conditions.guards.places:
+        if (place := place_of(holder, key)) not in watched:
+            yield f"; it reads {key!r}, which no guard of the program watches"
+        elif watched[place] is not value and isinstance(value, PLAIN_VALUES):
+            yield f"; {key!r} was {watched[place]!r} and is {value!r}, which its guard has not seen"
 
 
 class _Steps:
@@ -118,7 +222,15 @@ def _content(value: Any) -> Any:
         array = np.asarray(value)
     except TypeError:  # random keys
         return "object", id(value)
-    return "constant", str(array.dtype), array.shape, array.tobytes()
+    large = array.nbytes > _SMALL
+    held = (
+        hashlib.blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).digest() if large else array.tobytes()
+    )
+    return "constant", str(array.dtype), array.shape, held
+
+
+_SMALL = 4096
+"""Bytes of a constant that are kept for a comparison; of more of them it is a digest."""
 
 
 def _other_steps(used: Program, fresh: Program) -> str | None:

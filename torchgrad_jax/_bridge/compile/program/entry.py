@@ -10,6 +10,7 @@ from ...._core.random.generator import restorable
 from ...._engine.memory.tensor import Tensor
 from ..trace.checks import is_true
 from ..trace.traced_program import resolve_argument
+from .clock import Clock
 from .compiled_backward import CompiledFunctionBackward, leaf_of
 from .donation import put_back, surely
 from .inputs import hold_in_jax
@@ -26,16 +27,19 @@ class Entry:
     Args:
         program: the program.
         switches: what the function sets in Python, to the same in each run: (holder, key, value).
+        clock: says when it is to be checked.
     """
 
-    def __init__(self, program: Program, switches: Sequence[tuple[Any, Any, Any]] = ()) -> None:
-        self.program, self.switches = program, switches
+    def __init__(self, program: Program, switches: Sequence[tuple[Any, Any, Any]], clock: Clock) -> None:
+        self.program, self.switches, self.clock = program, switches, clock
         self.has_run = False
         """Whether anything outside is as a run has left it."""
         self.given: Any = None
         """The arguments of the run that is about to begin, as they were given, for one of them that is returned."""
         self.reference: Program | None = None
         """What a second trace gave right after the first run, where the function is checked."""
+        self.left = clock.runs_until_a_look()
+        """How many runs may follow before one is measured."""
         self.loops: dict[int, Any] = {}
         """Programs that take several steps, by the number of batches that they are given; see `many`."""
         self.takes: Look = takes_nothing
@@ -48,6 +52,11 @@ class Entry:
         changed = {i for i, _, _ in program.traced.writes}
         sources = program.traced.sources
         self._is_written = [(~s.what if s.kind == "arg" else i) in changed for i, s in enumerate(sources)]
+
+    @property
+    def is_together(self) -> bool:
+        """Whether an argument that the function also knows from elsewhere is one tensor in the program."""
+        return bool(self.program.conditions.apart.fixed)
 
     def why_stale(self, given: Sequence[Any]) -> str | None:
         """Why the program must not be used any more for these tensors and numbers, or None."""

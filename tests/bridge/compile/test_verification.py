@@ -6,16 +6,15 @@ import warnings
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax._bridge.compile.program import clock
-from torchgrad_jax._bridge.compile.program.clock import Clock
-from torchgrad_jax._bridge.compile.program.entry import Entry
+from torchgrad_jax._bridge.compile.program import entry
+from torchgrad_jax._bridge.compile.program.entry import Clock, Entry
 from torchgrad_jax._bridge.compile.watch.guards import PythonGuards
 
 
 @pytest.fixture
 def always_due(monkeypatch):
     """A program is checked after each of its runs, from the second on, where nobody asks for a number of runs."""
-    monkeypatch.setattr(clock, "TIMES", 0)
+    monkeypatch.setattr(entry, "TIMES", 0)
 
 
 @pytest.fixture
@@ -25,7 +24,7 @@ def no_guards(monkeypatch):
 
 
 def entries_of(step):
-    return [entry for entries in step.entries.values() for entry in entries]
+    return [kept for entries in step.entries.values() for kept in entries]
 
 
 def counted(effect_at, told):
@@ -114,9 +113,9 @@ def test_a_program_that_has_run_for_long_is_checked_by_itself(always_due):
     found = [step(torch.zeros(1)).item() for _ in range(6)]
     torch.manual_seed(0)
     assert found == [torch.rand(1).item() for _ in range(6)]
-    (entry,) = entries_of(step)
+    (kept,) = entries_of(step)
     assert step.counts == {"traced": 1, "run": 6, "eager": 0}
-    assert (total.item(), calls["n"], entry.clock.checks) == (6, 6, 4)
+    assert (total.item(), calls["n"], kept.clock.checks) == (6, 6, 4)
 
 
 def test_what_is_found_is_told_once_and_the_function_is_traced_anew(always_due, no_guards):

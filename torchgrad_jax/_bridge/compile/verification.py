@@ -25,8 +25,7 @@ import numpy as np
 from ..._core.errors import warn
 from ..._core.errors.messages import AsWritten
 from .calls import AsIs, How
-from .program.clock import Clock
-from .program.entry import Entry
+from .program.entry import Clock, Entry
 from .program.program import Program
 from .program.results import is_known
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
@@ -224,7 +223,9 @@ def _content(value: Any) -> Any:
         return "object", id(value)
     large = array.nbytes > _SMALL
     held = (
-        hashlib.blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).digest() if large else array.tobytes()
+        hashlib.blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).digest()
+        if large
+        else array.tobytes()
     )
     return "constant", str(array.dtype), array.shape, held
 

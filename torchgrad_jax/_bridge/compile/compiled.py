@@ -26,6 +26,7 @@ from .trace.python_watch import PythonWatch
 from .verification import StaleProgramError, Verification, describe_difference
 from .watch import explain, object_trees
 from .watch.array_arguments import is_array_input
+from .watch.first_calls import Once
 from .watch.function_modes import autocast_off, under_autocast
 from .watch.keys import OftenAnew, recompile
 from .watch.number_arguments import NeedsPlainNumbers, NumberArguments
@@ -346,12 +347,31 @@ class Compiled:
             What the program gave; None if the function is to run as it is written; `WithPlainNumbers` if the arguments
             have to be read once more, since numbers and arrays among them are constants from here on.
         """
-        request = Request(together=together)
+        once: list[Once] = []
+        try:
+            outcome = self._trace_until(call, Request(together=together), reason, run, once)
+        except BaseException:
+            for done in once:
+                done.undo()
+            raise
+        if not isinstance(outcome, Ran):
+            for done in once:
+                done.undo()
+        return outcome
+
+    def _trace_until(
+        self, call: Call, request: Request, reason: str | None, run: Callable[[Entry, Any], Any], once: list[Once]
+    ) -> Ran | WithPlainNumbers | None:
+        """See `_trace`; `once` gets what the function does only in its first call, and is done by now."""
         for _ in range(_MOST_TRACES):
             outcome = self._attempt(call, request, reason, run)
             if isinstance(outcome, Ran):
                 return outcome
             if isinstance(outcome, AsIs):
+                if outcome.once is not None and outcome.once.is_new(once):
+                    once.append(outcome.once)
+                    outcome.once.do()
+                    continue
                 self._take_as_it_is(outcome)
                 return None
             if isinstance(outcome, Again):
@@ -447,7 +467,7 @@ class Compiled:
         drifted = watch.guards.drifted_numbers()
         new = [place for place in drifted if place_of(*place) not in self.carried]
         self._carry(drifted)
-        return Again(Request()) if new else AsIs(AsWritten(effect, lasting=False))
+        return Again(Request()) if new else AsIs(AsWritten(effect, lasting=False), once=watch.once)
 
     def _run_first(
         self, entry: Entry, call: Call, reason: str | None, run: Callable[[Entry, Any], Any], *, stands_in: bool
@@ -480,7 +500,9 @@ class Compiled:
             takes_numbers: whether numbers or arrays among the arguments are inputs, which may be what it failed for.
         """
         lenient = (POLICY.suppress_errors or POLICY.graph_breaks) and not self.fullgraph
-        if isinstance(error, AsWritten) or (lenient and isinstance(error, Unsupported)):
+        if isinstance(error, AsWritten):
+            return AsIs(error, once=Once(imports=error.imports) if error.imports else None)
+        if lenient and isinstance(error, Unsupported):
             return AsIs(error)
         if isinstance(error, NeedsPlainNumbers):
             return WithPlainNumbers()

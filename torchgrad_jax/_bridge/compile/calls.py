@@ -14,9 +14,9 @@ import jax
 
 from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.tensor import Tensor
+from .trace.first_calls import Once
 from .watch import object_trees
 from .watch.array_arguments import is_array_input, tensor_for
-from .watch.first_calls import Once
 from .watch.keys import CONSTANTS, attributes_of, key_of_constant, shape_of, shared_with
 from .watch.number_arguments import is_input
 

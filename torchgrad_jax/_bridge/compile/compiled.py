@@ -22,11 +22,11 @@ from .program.entry import Entry
 from .program.program import Program
 from .program.quick_look import look_quickly
 from .trace.apart import ONE_MEMORY, stand_in
+from .trace.first_calls import Once
 from .trace.python_watch import PythonWatch
 from .verification import StaleProgramError, Verification, describe_difference
 from .watch import explain, object_trees
 from .watch.array_arguments import is_array_input
-from .watch.first_calls import Once
 from .watch.function_modes import autocast_off, under_autocast
 from .watch.keys import OftenAnew, recompile
 from .watch.number_arguments import NeedsPlainNumbers, NumberArguments

@@ -14,13 +14,13 @@ import jax
 from ...._core.errors.messages import AsWritten
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
-from ..watch.first_calls import Once, is_of_no_trace
 from ..watch.guards import PythonGuards, number_places_of, tensors_of_options
 from ..watch.number_arguments import NumberArguments
 from ..watch.number_log import NumberLog
 from ..watch.object_trees import containers_of
 from ..watch.observer import CALLER, Observer
 from ..watch.places import MISSING, Attributes, Items, place_of
+from .first_calls import Once, is_of_no_trace
 from .traced_program import TracedProgram
 
 

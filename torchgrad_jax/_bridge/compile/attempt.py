@@ -111,7 +111,7 @@ class Attempt:
         if effect is None:
             return None
         carries_more = self.patience.carry(self.watch.guards.drifted_numbers())
-        return Again(Request()) if carries_more else AsIs(effect, How.WASTED)
+        return Again(Request()) if carries_more else AsIs(effect, How.WASTED, self.watch.once)
 
     def outcome_of(self, error: BaseException) -> AsIs | WithPlainNumbers | None:
         """What follows from what was raised by the trace or the first run; None if it is the user's."""

@@ -12,16 +12,15 @@ import enum
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
 from ..._core.errors.messages import AsWritten
 from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.tensor import Tensor
+from .trace.first_calls import Once
 from .watch import object_trees
 from .watch.array_arguments import is_array_input, tensor_for
-from .watch.keys import shape_of, shared_with
+from .watch.keys import CONSTANTS, attributes_of, key_of_constant, shape_of, shared_with
 from .watch.number_arguments import is_input
-from .watch.places import PLAIN_VALUES
 
 
 class Call(NamedTuple):
@@ -73,17 +72,14 @@ class Call(NamedTuple):
             if isinstance(x, Tensor):
                 key.append((x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x)))
                 if x.__dict__:
-                    key.append(_attributes(x))
+                    held = attributes_of(x)
+                    key.append(id(x) if held is None else held)
                 tensors.append(x)
             elif is_input(x):
                 key.append((x.__class__,))
                 numbers.append(x)
-            elif isinstance(x, float):
-                key.append((x.__class__, float(x).hex()))  # 0.0 and -0.0 are two numbers
-            elif isinstance(x, PLAIN_VALUES):
-                key.append((x.__class__, x))
-            elif isinstance(x, np.ndarray | np.generic):  # constants of the program
-                key.append((x.dtype, x.shape, x.tobytes()))
+            elif isinstance(x, CONSTANTS):
+                key.append(key_of_constant(x))
             elif not plain_numbers and is_array_input(x):
                 key.append((jax.Array, jax.typeof(x)))
                 tensors.append(tensor_for(x, flat))
@@ -92,14 +88,6 @@ class Call(NamedTuple):
             else:
                 key.append(id(x))
         return cls(tuple(key), args, kwargs, flat, tensors, numbers)
-
-
-def _attributes(x: Tensor) -> Any:
-    """What a program takes for granted of the attributes that the user gave a tensor: plain ones by their values."""
-    held = x.__dict__
-    if all(isinstance(v, PLAIN_VALUES) for v in held.values()):
-        return tuple([(name, v.__class__, repr(v)) for name, v in sorted(held.items())])
-    return id(x)
 
 
 class Request(NamedTuple):
@@ -132,11 +120,16 @@ class AsIs(NamedTuple):
 
     why: BaseException | str
     how: How
+    once: Once | None = None
+    """What it did that a further trace would find done."""
 
     @classmethod
     def because(cls, error: BaseException) -> AsIs:
         """The function cannot be compiled for an error that says for how long."""
-        return cls(error, How.WASTED if isinstance(error, AsWritten) and not error.lasting else How.ALWAYS)
+        if not isinstance(error, AsWritten):
+            return cls(error, How.ALWAYS)
+        once = Once(imports=error.imports) if error.imports else None
+        return cls(error, How.ALWAYS if error.lasting else How.WASTED, once)
 
 
 class Again(NamedTuple):

@@ -22,6 +22,7 @@ from .program.entry import Entry
 from .program.program import Program
 from .programs import Programs
 from .trace.apart import ONE_MEMORY
+from .trace.first_calls import Once
 from .verification import Verification
 from .watch import explain, object_trees
 from .watch.array_arguments import is_array_input
@@ -331,9 +332,25 @@ class Compiled:
             What the call comes to; `WithPlainNumbers` if the arguments have to be read once more, since numbers and
             arrays among them are constants from here on.
         """
+        once: list[Once] = []
+        outcome = None
+        try:
+            outcome = self._trace_until(call, missed, run, once)
+            return outcome
+        finally:
+            if not isinstance(outcome, Ran):
+                for done in once:
+                    done.undo()
+
+    def _trace_until(self, call: Call, missed: _Missed, run: Run, once: list[Once]) -> Ran | AsIs | WithPlainNumbers:
+        """See `_trace`; `once` gets what the function does only in its first call, and is done by now."""
         request = Request(together=bool(missed.clashing))
         for _ in range(_MOST_TRACES):
             outcome = self._attempt(call, request, missed.reason, run)
+            if isinstance(outcome, AsIs) and outcome.once is not None and outcome.once.is_new(once):
+                once.append(outcome.once)
+                outcome.once.do()
+                continue
             if isinstance(outcome, Ran | AsIs):
                 return outcome
             if isinstance(outcome, Again):

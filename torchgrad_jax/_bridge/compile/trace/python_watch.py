@@ -20,6 +20,7 @@ from ..watch.number_log import NumberLog
 from ..watch.object_trees import containers_of
 from ..watch.observer import CALLER, Observer
 from ..watch.places import MISSING, Attributes, Items, place_of
+from .first_calls import Once, is_of_no_trace
 from .traced_program import TracedProgram
 
 
@@ -42,7 +43,7 @@ class PythonWatch:
         """What it has read of the containers among its arguments."""
         self.observer = Observer()
         self._fn, self._flat, self.is_object = fn, flat, is_object
-        self.guards.are_there(flat)
+        self.guards.are_there([fn, *flat])
         self.containers.are_there(containers_of(given, is_object))
         self._given = {id(x): x for x in containers_of(given, is_object)}
         self._modes = MODES.bits & ~UNDER_JAX
@@ -53,6 +54,8 @@ class PythonWatch:
         self.flags: list[Tensor] = []
         self.switches: list[tuple[Any, Any, Any]] = []
         """Flags and the like that the function sets, and all that it changes in Python: (holder, key, value)."""
+        self.once: Once | None = None
+        """What it did that later calls may find done, where that is all that it did."""
 
     def __iter__(self) -> Iterator[PythonGuards]:
         yield self.guards
@@ -82,10 +85,10 @@ class PythonWatch:
         self.observer.__enter__()
         try:
             reads, code = self.observer.reads, CALLER
-            reads.root(code, self._fn, from_outside=True)
+            reads.begin_at(code, self._fn)
             for x in self._flat:
                 if not isinstance(x, jax.Array):
-                    reads.root(code, x, from_outside=True)
+                    reads.begin_at(code, x)
             for x in self._given.values():
                 reads.root(code, x)
         except BaseException:
@@ -167,9 +170,23 @@ class PythonWatch:
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
         effect = numbers.unrepeatable or changed
+        if effect is not None and effect is changed:
+            self._find_once()
         if self._modes_changed:
             return "a mode, such as whether operations are recorded, is another one afterwards"
         return effect
+
+    def _find_once(self) -> None:
+        """Whether new entries are all that has changed, and may stay for the next trace to find."""
+        entries = [entry for guards in self for entry in guards.added_entries()]
+        young = self.observer.ages.young
+        if not entries or not all(is_of_no_trace(value, young) for _, _, value in entries):
+            return
+        once = Once(entries)
+        once.undo()
+        if self.describe_change() is None:
+            self.once = once
+        once.do()
 
     def _watch_forms(self, program: TracedProgram) -> None:
         """Watch the shapes of tensors that the program does not read; it knows those that it reads."""

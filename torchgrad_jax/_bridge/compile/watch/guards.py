@@ -11,7 +11,6 @@ while it was traced; of that, what was there before and may change is guarded:
 
 from __future__ import annotations
 
-import gc
 import operator
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +23,7 @@ from ...._core.arrays.python_numbers import Number
 from ...._core.errors.messages import AsWritten
 from ...._core.state import MODES, SETTINGS
 from ...._engine.memory.tensor import Tensor
-from .array_contents import array_content, kept_results, refill
+from .array_contents import array_content, kept_results, refill, results_of
 from .code_that_reads import Code
 from .number_log import (
     are_same_numbers,
@@ -41,6 +40,7 @@ from .places import (
     Cell,
     Entries,
     Items,
+    Lock,
     OfThread,
     State,
     Variable,
@@ -129,6 +129,7 @@ class PythonGuards:
     def of(cls, reads: Reads, ran: Sequence[Code]) -> PythonGuards:
         """Guards for all that some code can have read."""
         guards = cls()
+        guards.are_there(reads.outside.values())
         reads.ages.look()
         guards.take(reads, ran, lambda x: True, refuses=False)
         guards.places = [(holder, key, with_plain_numbers(value)) for holder, key, value in guards.places]
@@ -315,6 +316,20 @@ class PythonGuards:
             self.places += [(held, key, value) for key, value in held.items()]
         self.changed_rows()
 
+    def added_entries(self) -> list[tuple[Any, Any, Any]]:
+        """What the function has put where nothing was: (holder, key, value)."""
+        there = self.kept_places.union(place_of(*place) for place in self.number_places)
+        there.update(place_of(holder, key) for holder, key, _ in self.places)
+        new = [
+            (holder, key)
+            for holder, n in self.dicts
+            if len(holder) != n and isinstance(holder, dict | Entries)
+            for key in holder
+        ]
+        new += [(of, name) for of, names in self.absent if isinstance(of, dict) for name in of.keys() & names]
+        found = {place_of(*place): place for place in new if place_of(*place) not in there}
+        return [(holder, key, holder[key]) for holder, key in found.values()]
+
     # -- numbers that are carried
     def put_plain_numbers(self, watched: frozenset[int]) -> None:
         """Put plain numbers where the function has put those that were carried while it was traced.
@@ -419,22 +434,16 @@ class PythonGuards:
             return belongs(of) and belongs(owner) and (was_there(owner, held) or was_there(of, held))
 
         held = self._held
-        for fn, parts in reads.functions_of(ran):
+        functions = reads.functions_of(ran)
+        self._find_held(reads, kept)
+        for fn, parts in functions:
             if kept(fn):
                 self.places += parts
-                held.update(id(value) for _, _, value in parts)
-        for holder, key, value in self._since(reads.places):
-            if kept(_object_of(holder)):
-                self.places.append((holder, key, value))
-                held.add(id(value))
+        self.places += [row for row in self._since(reads.places) if kept(_object_of(row[0]))]
         self.absent = [(of, frozenset(names)) for of, names in reads.absent.values() if kept(of)]
         for x, copy in self._since(reads.containers):
             if kept(x):
                 self._take_container(x, copy, reads)
-                if isinstance(copy, dict):  # what was put there since the place was looked at is not of before
-                    held.update(id(v) for key, v in copy.items() if (id(x), key) not in reads.places)
-                else:
-                    held.update(map(id, copy))
         self.types += [row for row in self._since(reads.types) if kept(row[0])]
         self.weak += [row for row in self._since(reads.weak) if kept(row[0])]
         self.arrays += [row for row in self._since(reads.arrays) if kept(row[0])]
@@ -450,6 +459,20 @@ class PythonGuards:
         if refuses:
             self._refuse_new_values(reads)
         self.changed_rows()
+
+    def _find_held(self, reads: Reads, kept: Callable[[Any], bool]) -> None:
+        """Find what objects of before lead to, and these lead to, and so on: all of it is of before, too."""
+        rest = list(reads.leads_to.values())
+        found = True
+        while found:
+            found, later = False, []
+            for row in rest:
+                if kept(row[0]):
+                    found = True
+                    self._held.update(row[1])
+                else:
+                    later.append(row)
+            rest = later
 
     def _take_over(self, guards: PythonGuards, reads: Reads) -> None:
         """Guard what other guards compare, as it was when this function looked at it, if it has."""
@@ -493,7 +516,7 @@ class PythonGuards:
         self.places += [
             (holder, key, v) for key, v in copy.items() if (id(x), key) not in known and not _is_unwatched(key)
         ]
-        if len(copy) > 1 or any(map(is_number, copy)):  # 1, 1.0 and True are one key
+        if len(copy) > 1 or any(type(key) is not str for key in copy):  # 1, 1.0 and True are one key
             self.orders.append((holder, list(copy)))
 
     def _take_states(self, reads: Reads) -> None:
@@ -518,9 +541,7 @@ class PythonGuards:
             values += copy
         values += [key for keys in (held for _, held in self.orders) for key in keys]
         for cached, _ in self.caches:  # which may keep each result in a link
-            kept = list(kept_results(cached).values())
-            kept += gc.get_referents(cached, *kept)
-            values += [value for value in kept if id(value) not in reads.ages.young]
+            values += [value for value in results_of(cached) if id(value) not in reads.ages.young]
         for value in values:
             if issubclass(type(value), Tensor):  # `isinstance` would ask an object's own `__getattribute__`
                 self.reached_tensors[id(value)] = value
@@ -545,7 +566,7 @@ class PythonGuards:
     def _refuse_new_values(self, reads: Reads) -> None:
         """A place that was changed before anybody looked at it: what was there before is not known."""
         for holder, key, value in self.places:
-            if id(value) not in reads.ages.young or _is_followed(value) or isinstance(holder, Variable | State):
+            if id(value) not in reads.ages.young or _is_followed(value) or isinstance(holder, Variable | State | Lock):
                 continue
             if not (type(key) is str and key == "__dict__"):  # which may be made when it is asked for
                 name = key if isinstance(key, str) else type(key).__name__
@@ -576,7 +597,7 @@ _MODES = ("default_device", "device_stack", "grad_layout")
 """Modes that are no bits, and that code can tell apart."""
 KEPT_UNDER = "_torchgrad_jax_operators"
 """The attribute of functions, and of objects that are called, under which operators made of them are kept."""
-UNWATCHED = ("_opt_called", KEPT_UNDER)
+UNWATCHED = ("_opt_called", KEPT_UNDER, "unraisablehook")
 """Attributes that a step sets in each call, to the same, or that are no business of the user's."""
 AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
 """What every function may look at: settings, and hooks of all modules, which `nn` adds."""

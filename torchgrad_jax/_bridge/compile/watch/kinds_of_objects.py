@@ -22,10 +22,11 @@ import numpy as np
 from ...._core.python_classes import is_python_class
 from ...._engine.memory.tensor import Tensor
 from .array_contents import ARRAYS
-from .code_that_reads import OURS, whose
+from .code_that_reads import OURS, is_about_code, whose
+from .places import LOCKS
 
 ATOMS = frozenset(
-    [int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, slice, object]
+    [int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, object]
 )
 """Classes of values that are nothing but what they are."""
 
@@ -51,6 +52,7 @@ class Kind(enum.Enum):
     NAMES = enum.auto()  # looks up attributes by name
     CACHED = enum.auto()  # keeps the results of a function
     VARIABLE = enum.auto()  # of a context
+    LOCK = enum.auto()
     ITERATOR = enum.auto()
     OURS = enum.auto()  # an object of this package
     SAFE = enum.auto()  # nothing in it ever changes
@@ -68,7 +70,7 @@ _BUILTINS = (
 _VIEWS = tuple({type(view) for d in ({}, OrderedDict()) for view in (d.keys(), d.values(), d.items())})
 _LEADS_ON = (
     functools.partial, types.CellType, types.MappingProxyType, property, staticmethod, classmethod, memoryview,
-    types.GenericAlias, *_VIEWS,
+    types.GenericAlias, slice, *_VIEWS,
 )  # fmt: skip
 _SAFE = (
     types.CodeType, types.GetSetDescriptorType, types.MemberDescriptorType, types.UnionType, types.FrameType,
@@ -156,6 +158,7 @@ _BY_CLASS: tuple[tuple[Kind, Any], ...] = (
     (Kind.NAMES, (operator.attrgetter, operator.methodcaller)),
     (Kind.CACHED, _CACHED),
     (Kind.VARIABLE, ContextVar),
+    (Kind.LOCK, LOCKS),
     (Kind.SAFE, _SAFE),
 )
 
@@ -170,7 +173,7 @@ def is_ours(cls: type) -> bool:
         ]
         if not files:
             files = [getattr(sys.modules.get(cls.__module__), "__file__", None) or ""]
-        known = _ours[cls] = any(whose(file) == OURS for file in files)
+        known = _ours[cls] = any(whose(file) == OURS and not is_about_code(file) for file in files)
     return known
 
 

@@ -148,7 +148,10 @@ def parts_of(x: Any, is_object: Callable[[Any], bool]) -> tuple[list[Any], Any] 
     if is_object(x):
         names = _fields(x)
         return [getattr(x, n) for n in names], tuple(names)
-    return tree._parts(x)
+    parts = tree._parts(x)
+    if parts is not None and isinstance(x, tuple) and type(x) is not tuple and getattr(x, "__dict__", None):
+        return None  # a named tuple with attributes of its own, which it would lose
+    return parts
 
 
 def containers_of(x: Any, is_object: Callable[[Any], bool]) -> Iterator[Any]:

@@ -6,6 +6,8 @@ there is one here.
 
 from __future__ import annotations
 
+import contextvars
+import threading
 import types
 from collections import OrderedDict
 from collections.abc import Iterator, MutableMapping
@@ -161,6 +163,13 @@ class Variable(Attributes):
         """Its value in this context."""
         return self.of.get(default)
 
+    def default(self) -> Any:
+        """What it is where nobody has set it."""
+        try:
+            return contextvars.Context().run(self.of.get)
+        except LookupError:
+            return MISSING
+
     def __getitem__(self, _: str) -> Any:
         return self.of.get()
 
@@ -182,6 +191,34 @@ class State(Attributes):
 
     def __setitem__(self, _: str, value: Any) -> None:
         """Nothing: what would set it acts, and ends the trace before it does."""
+
+
+LOCKS = (type(threading.Lock()), type(threading.RLock()))
+
+
+def state_of_lock(lock: Any) -> tuple[str]:
+    """Whether a lock is taken, by whom and how often."""
+    return (repr(lock),)
+
+
+class Lock(Attributes):
+    """A lock, looked at like a dict with its state, which is compared by its value."""
+
+    __slots__ = ()
+
+    def get(self, _: str, default: Any) -> Any:
+        """Its state now."""
+        return state_of_lock(self.of)
+
+    def __getitem__(self, _: str) -> Any:
+        return state_of_lock(self.of)
+
+    def __setitem__(self, _: str, before: tuple[str]) -> None:
+        """Give it back until it is as it was; one that was given back is taken again."""
+        while state_of_lock(self.of) != before and "<locked" in repr(self.of):
+            self.of.release()
+        if state_of_lock(self.of) != before:
+            self.of.acquire(False)
 
 
 class Cell:

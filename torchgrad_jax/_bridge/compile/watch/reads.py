@@ -20,6 +20,7 @@ import gc
 import logging
 import math
 import sys
+import threading
 import types
 import weakref
 from collections import defaultdict, deque
@@ -34,13 +35,13 @@ from ...._core.errors.messages import AsWritten
 from ...._core.python_classes import is_python_class
 from ...._engine.memory.tensor import Tensor
 from .ages import Ages
-from .array_contents import array_content, kept_results
-from .code_that_reads import OURS, USERS, Code, code_of, whose
+from .array_contents import array_content, kept_results, results_of
+from .code_that_reads import CALLERS, OURS, USERS, Code, code_of, whose
 from .kinds_of_objects import ATOMS, Kind, dict_of, is_ours, kind_of
 from .number_arguments import NeedsPlainNumbers
-from .places import MISSING, Attributes, Cell, Class, OfThread, State, Variable, holder_of
+from .places import MISSING, Attributes, Cell, Class, Lock, OfThread, State, Variable, holder_of
 from .pure_calls import EFFECT, context_of_decimals, describe, verdict
-from .record import Record, containers_in, content, copy_of_dict, parts_of_function
+from .record import Record, containers_in, content, copy_of_dict
 
 _MOST = 500_000
 """How many values may be compared before each run; one that can read more runs as it is written."""
@@ -71,6 +72,8 @@ class Reads(Record):
         self._whole: set[int] = set()
         self._names: dict[int, frozenset[str]] = {}
         self._stack: list[tuple[Any, Code, bool, bool]] = []
+        self._visited: Any = None
+        """What is visited just now, which leads to what is handed on."""
 
     def settle(self) -> None:
         super().settle()
@@ -105,13 +108,18 @@ class Reads(Record):
             name, _, _ = name.rpartition(".")
             module = sys.modules.get(name) if name else None
 
-    def root(self, code: Code, x: Any, *, from_outside: bool = False) -> None:
-        """An argument of a function, something returned to it, or what a variable `from_outside` holds."""
+    def begin_at(self, code: Code, x: Any) -> None:
+        """What is called, or an argument of it: here paths from outside begin."""
+        self.outside[id(x)] = x
+        self.root(code, x, placed=True)
+
+    def root(self, code: Code, x: Any, *, placed: bool = False) -> None:
+        """An argument of a function, something returned to it, or what a closure's variable holds (`placed`)."""
         if type(x) in ATOMS:
             return
         if kind_of(x) is Kind.MODULE and sys.modules.get(x.__name__) is x:
             self._place(sys.modules, x.__name__, code, True)
-        self._push(x, code, from_outside, True)
+        self._push(x, code, placed, True)
         self._walk()
 
     def again(self, code: Code, x: Any) -> None:
@@ -154,8 +162,11 @@ class Reads(Record):
     def parts_of(self, parts: Iterable[tuple[Any, dict[Any, Any], Any]], code: Code) -> None:
         """What a function of this package looks at: objects, dicts of these, and keys."""
         for x, held, key in parts:
-            self.owners[id(held)] = x
-            self._place(held, key, code, True)
+            if isinstance(x, type):
+                self._of_class(x, key, code)
+            else:
+                self.owners[id(held)] = x
+                self._place(held, key, code, True)
         self._walk()
 
     def method_called(self, code: Code, x: Any, name: str) -> None:
@@ -179,9 +190,11 @@ class Reads(Record):
             for within in (False, True):
                 self._stack += self._seen.get((id(code), within), {}).values()
 
-    def _push(self, x: Any, code: Code, placed: bool, named: bool) -> None:
+    def _push(self, x: Any, code: Code, placed: bool, named: bool, leads: bool = True) -> None:
         if type(x) in ATOMS:
             return
+        if leads and self._visited is not None:
+            self._lead(self._visited, x)
         if issubclass(type(x), Tensor):
             self._tensor(x, code, placed)
             return
@@ -195,8 +208,9 @@ class Reads(Record):
     def _walk(self) -> None:
         stack = self._stack
         while stack:
-            x, code, placed, named = stack.pop()
-            self._visit(x, code, placed, named)
+            self._visited, code, placed, named = stack.pop()
+            self._visit(self._visited, code, placed, named)
+        self._visited = None
         pending, self._pending = self._pending, []
         for x in pending:
             self.found_optimizer(x)
@@ -215,6 +229,8 @@ class Reads(Record):
         if kind is Kind.INSTANCE:
             self._instance(x, code, named)
         elif kind is Kind.CONTAINER:
+            if x is sys.modules and code.whose is CALLERS:
+                return  # where the standard library looks up whose a class is
             self._container(x, code, placed, named)
             if type(x) not in _PLAIN_CONTAINERS:
                 self._instance(x, code, named)
@@ -255,8 +271,12 @@ class Reads(Record):
         elif kind is Kind.CACHED:
             self.caches.append((x, frozenset(kept_results(x))))
             self._push(x.__wrapped__, code, placed, named)
+            for result in results_of(x):
+                self._push(result, code, placed, named)
         elif kind is Kind.VARIABLE:
             self.variable(x, code)
+        elif kind is Kind.LOCK:
+            self._lock(x, placed)
         elif kind is Kind.ITERATOR:
             self._iterator(x, code, placed and named)
         elif kind is Kind.OPAQUE and placed and named:
@@ -272,17 +292,29 @@ class Reads(Record):
         if (id(held), key) not in self.places and id(held) not in self.containers:
             self._note(holder_of(held), held, key, value)
         if goes_on and not (key.__class__ is str and key in code.only_called and _is_of_module(value)):
-            self._push(value, code, True, named)
+            self._push(value, code, True, named, False)
 
     def _put(self, holder: Any, of: Any, key: Any, value: Any, code: Code | None = None) -> None:
         """A place whose holder is made for the purpose. Code that is given goes on from there."""
         self._note(holder, of, key, value)
         if value is not MISSING and code is not None:
-            self._push(value, code, True, True)
+            self._push(value, code, True, True, False)
 
     def variable(self, x: ContextVar[Any], code: Code) -> None:
         """A context variable that is read or set."""
-        self._put(Variable(x), x, "value", x.get(MISSING), code)
+        value = x.get(MISSING)
+        self._put(Variable(x), x, "value", value, code)
+        if value is MISSING and (default := Variable(x).default()) is not MISSING:
+            self._lead(x, default)
+            self._push(default, code, True, True, False)
+
+    def _lock(self, x: Any, placed: bool) -> None:
+        """A lock, which the function may take and give back. While it is traced it must not wait for others."""
+        text = repr(x)
+        mine = "<unlocked" in text or f"owner={threading.get_ident()} " in text
+        if placed and not mine and (id(x), "state") not in self.places:
+            raise AsWritten(f"it reaches a {type(x).__name__} from outside that is taken", lasting=False)
+        self._put(Lock(x), x, "state", (text,))
 
     def state(self, function: Any) -> None:
         """What a function without arguments tells of the interpreter, which is compared by its value."""
@@ -296,7 +328,8 @@ class Reads(Record):
         elif isinstance(x, functools.partial):
             for name in ("func", "args", "keywords"):
                 self._put(Attributes(x), x, name, getattr(x, name), code)
-        for part in gc.get_referents(x):
+        parts = [] if isinstance(x, types.CellType) else [x.obj] if isinstance(x, memoryview) else gc.get_referents(x)
+        for part in parts:
             if type(part) is dict and id(part) not in self.owners:
                 self.owners[id(part)] = x
             self._push(part, code, placed, named)
@@ -456,11 +489,11 @@ class Reads(Record):
         if isinstance(value, property):
             for part in (value.fget, value.fset, value.fdel):
                 if part is not None:
-                    self._push(part, code, True, True)
+                    self._push(part, code, True, True, False)
         elif isinstance(value, staticmethod | classmethod):
-            self._push(value.__func__, code, True, True)
+            self._push(value.__func__, code, True, True, False)
         elif not isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
-            self._push(value, code, True, True)
+            self._push(value, code, True, True, False)
 
     def _attribute_of(self, x: Any, held: dict[str, Any], name: str, code: Code) -> None:
         if name in held:
@@ -500,9 +533,9 @@ class Reads(Record):
                 self._absent(held, (name,))
         if "__getattr__" in held and not ours:
             self._push(held["__getattr__"], code, True, True)
-        whole = code.looks_at_all and not code.globals.isdisjoint(("vars", "dir"))
+        whole = named and code.looks_at_all and not code.globals.isdisjoint(("vars", "dir"))
         if code.computes_names and named and not whole:
-            whole = whose(str(getattr(x, "__file__", ""))) is USERS
+            whole = x.__name__ not in sys.builtin_module_names and whose(str(getattr(x, "__file__", ""))) is USERS
         if whole and not ours:
             self._container(held, code, True, False)
         if type(x) is not types.ModuleType and not ours:
@@ -513,7 +546,7 @@ class Reads(Record):
         held = x.__dict__
         if of is not OURS and id(x) not in self.cells:
             self.functions.setdefault(id(x.__code__), []).append(x)
-            self.cells[id(x)] = parts_of_function(x)
+            self._parts(x)
         if held:
             self.owners[id(held)] = x
             for name in self.names(code) & held.keys():
@@ -539,8 +572,8 @@ class Reads(Record):
         if x.__kwdefaults__ and of is not OURS:
             self.owners[id(x.__kwdefaults__)] = x
             self._container(x.__kwdefaults__, code, True, False)
-        for value in x.__defaults__ or () if of is not OURS else ():
-            self._push(value, code, True, True)
+        if x.__defaults__ and of is not OURS:
+            self._push(x.__defaults__, code, True, True, False)
 
     def _builtin(self, x: Any, code: Code, placed: bool, named: bool) -> None:
         owner = getattr(x, "__self__", None)
@@ -554,26 +587,34 @@ class Reads(Record):
             raise AsWritten(f"{describe(x)} is handed on, and it may act outside{code.place()}", lasting=False)
 
     def _array(self, x: Any, code: Code, placed: bool) -> None:
-        if placed and id(x) not in self.arrays:
+        is_new = placed and id(x) not in self.arrays
+        if is_new:
             self.arrays[id(x)] = (x, array_content(x))
             self._keep(x)
             self._count += 1
         if isinstance(x, np.ndarray) and x.dtype == object:
             for v in x.flat:
-                self._push(v, code, placed, True)
+                self._push(v, code, placed, True, is_new)
 
     def _container(self, x: Any, code: Code, placed: bool, named: bool) -> None:
-        if id(x) not in self.containers and not isinstance(x, tuple | frozenset):
+        fixed = isinstance(x, tuple | frozenset)
+        if id(x) not in self.containers and not fixed:
             copy = copy_of_dict(x) if isinstance(x, dict) else list(x)
             self.containers[id(x)] = (x, copy)
+            for item in (
+                [*copy, *(v for k, v in copy.items() if (id(x), k) not in self.places)] if isinstance(x, dict) else copy
+            ):
+                self._lead(x, item)
             self._keep(x)
             self._count += len(copy)
         items = [*dict.keys(x), *dict.values(x)] if isinstance(x, dict) else list(x)
         for item in items:
             if type(item) not in ATOMS:
-                self._push(item, code, placed, named)
+                if fixed:
+                    self._lead(x, item)
+                self._push(item, code, placed, named, False)
         if isinstance(x, defaultdict):
-            self._push(x.default_factory, code, placed, named)
+            self._push(x.default_factory, code, placed, named, False)
 
     def _whole_instance(self, x: Any, code: Code, named: bool) -> None:
         """An object of this package that holds what users put into it; its own code is not looked at.
@@ -635,7 +676,7 @@ class Reads(Record):
             self._keep(x)
         for hooks in (x._x.hooks, x._x.post_acc) if x._x is not None else ():
             if hooks:
-                self._push(hooks, code, True, False)
+                self._push(hooks, code, True, False, False)
 
     def _iterator(self, x: Any, code: Code, placed: bool) -> None:
         if placed and self.ages.is_old(x):

@@ -57,6 +57,10 @@ class Record:
         """Dicts and lists in the state of optimizers, and copies of them, by the identity of the optimizer."""
         self.absorbed: list[Any] = []
         """Guards of operators that were made of functions of JAX, which ran before."""
+        self.outside: dict[int, Any] = {}
+        """Where paths begin, by identity: what is called, and its arguments."""
+        self.leads_to: dict[int, tuple[Any, dict[int, Any]]] = {}
+        """Objects, and what they led to before the function changed anything, by the identity of each."""
         self._kept: list[Any] = []
         self._count = 0
 
@@ -72,7 +76,8 @@ class Record:
         for rows in tables:
             rows.update(dict.fromkeys(rows))
         old = self.ages.was_there
-        self.absent = {key: row for key, row in self.absent.items() if old(self.owners.get(key, row[0]), {key})}
+        owner = {key: self.owners.get(key, row[0]) for key, row in self.absent.items()}
+        self.absent = {key: row for key, row in self.absent.items() if type(owner[key]) is dict or old(owner[key])}
         self.owners = {key: x for key, x in self.owners.items() if old(x)}
         self.forms = {key: x for key, x in self.forms.items() if old(x)}
         self.flags = {key: x for key, x in self.flags.items() if old(x)}
@@ -80,6 +85,7 @@ class Record:
         self.functions = {key: kept for key, fns in self.functions.items() if (kept := [fn for fn in fns if old(fn)])}
         here = {id(fn) for fns in self.functions.values() for fn in fns}
         self.cells = {key: parts for key, parts in self.cells.items() if key in here}
+        self.leads_to = {}
         self._kept.clear()
         self.absorbed.clear()
         self.ages.forget()
@@ -104,7 +110,16 @@ class Record:
             found += [
                 fn for fn in gc.get_referrers(*rest) if isinstance(fn, types.FunctionType) and fn.__code__ in rest
             ]
-        return [(fn, self.cells.get(id(fn)) or parts_of_function(fn)) for fn in {id(fn): fn for fn in found}.values()]
+        return [(fn, self._parts(fn)) for fn in {id(fn): fn for fn in found}.values()]
+
+    def _parts(self, fn: types.FunctionType) -> list[tuple[Any, Any, Any]]:
+        """What a function was made of when it was met first."""
+        parts = self.cells.get(id(fn))
+        if parts is None:
+            parts = self.cells[id(fn)] = parts_of_function(fn)
+            for _, _, value in parts:
+                self._lead(fn, value)
+        return parts
 
     def absorb(self, guards: Any) -> None:
         """What some guards compare is read, too."""
@@ -121,8 +136,16 @@ class Record:
         at = (id(of), key)
         if at not in self.places and not self._was_absent(of, key):
             self.places[at] = (holder, key, value)
+            self._lead(of, value)
             self._keep(of)
             self._count += 1
+
+    def _lead(self, of: Any, value: Any) -> None:
+        """An object has led to another one from the beginning: if it is from outside, so is that one."""
+        row = self.leads_to.get(id(of))
+        if row is None:
+            row = self.leads_to[id(of)] = (of, {})
+        row[1][id(value)] = value
 
     def _absent(self, of: Any, names: Iterable[str]) -> None:
         """Names that a dict, or a class of itself, does not have."""

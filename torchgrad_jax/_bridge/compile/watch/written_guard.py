@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from operator import is_
 from typing import Any, NamedTuple
 
-from .places import MISSING, Cell, Class, Entries, Items, OfThread, State, Variable
+from .places import MISSING, Cell, Class, Entries, Items, Lock, OfThread, State, Variable, state_of_lock
 
 _IN_ONE_FUNCTION = 400
 _MOST_WRITTEN = 20_000
@@ -71,8 +71,8 @@ class Comparisons:
         of = self.name(holder.of)
         if isinstance(holder, Items):
             return f"len({of}) <= {key}" if missing else f"{of}[{key}] is {was}"
-        if isinstance(holder, State):
-            return f"{of}() == {was}"
+        if isinstance(holder, State | Lock):
+            return f"{of}() == {was}" if isinstance(holder, State) else f"{self.name(state_of_lock)}({of}) == {was}"
         if isinstance(holder, Variable):
             return f"{of}.get({self.name(MISSING)}) is {was}"
         if isinstance(holder, Cell) and missing:
@@ -126,7 +126,7 @@ def same_items(now: Any, before: list[Any]) -> bool:
 def is_at(holder: Any, key: Any, value: Any) -> bool:
     """Whether a place has what it had."""
     now = holder.get(key, MISSING)
-    return now == value if isinstance(holder, State) else now is value
+    return now == value if isinstance(holder, State | Lock) else now is value
 
 
 def _is_empty(cell: types.CellType) -> bool:

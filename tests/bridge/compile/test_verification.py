@@ -142,6 +142,25 @@ def test_a_function_that_raises_by_now_raises(always_due, no_guards):
         step(torch.ones(1))
 
 
+def test_a_program_that_was_traced_in_another_way_is_left_alone(always_due, capsys):
+    """A number that a later trace follows is a constant of an earlier program, which is right again."""
+    held = {"n": 2.0, "grows": False}
+
+    @torch.compile
+    def step(x):
+        if held["grows"]:
+            held["n"] += 1
+        return x * held["n"]
+
+    assert [step(torch.ones(1)).item() for _ in range(3)] == [2.0] * 3
+    held["grows"] = True
+    assert [step(torch.ones(1)).item() for _ in range(3)] == [3.0, 4.0, 5.0]
+    held.update(n=2.0, grows=False)
+    assert [step(torch.ones(1)).item() for _ in range(3)] == [2.0] * 3
+    step.explain()
+    assert "not by itself: numbers are traced in another way by now" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("off", ["verify=0", "environment", "profiler", "debugger", "processes"])
 @pytest.mark.filterwarnings("ignore:torch.compile")
 def test_what_is_not_checked_by_itself(off, always_due, no_guards, monkeypatch):

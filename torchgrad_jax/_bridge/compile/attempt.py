@@ -62,6 +62,8 @@ class Attempt:
         self._arguments = NumberArguments(self._given, call.flat, call.tensors, patience.plain_numbers, is_batch)
         carried = () if patience.plain_places else patience.carried.values()
         self.numbers = self.watch.log_numbers(self._arguments, carried)
+        self.way = patience.way
+        """In which way it is traced."""
         self._program: Program | None = None
         self.seconds = 0.0
         """How long the trace took."""

@@ -291,6 +291,9 @@ class Compiled:
 
     def _checked(self, entry: Entry, call: Call) -> AsIs | str | None:
         """Check a program that is due: what follows, or None if it may run."""
+        if entry.way != self.patience.way and not self.verification.every:
+            entry.clock.stop("numbers are traced in another way by now")
+            return None
         entry.undo_numbers()  # which are as after the run by now
         again = functools.partial(self.traced_again, call, Request(together=entry.is_together))
         if self.verification.every and entry.reference is None:  # since the first run has failed
@@ -377,7 +380,7 @@ class Compiled:
             outcome = attempt.trace()
             if outcome is None:
                 clock = self.verification.clock(attempt.program, attempt.seconds)
-                entry = Entry(attempt.program, attempt.watch.switches, clock)
+                entry = Entry(attempt.program, attempt.watch.switches, clock, attempt.way)
                 outcome = self._run_first(entry, attempt, reason, run)
         except BaseException as error:
             outcome = attempt.outcome_of(error)

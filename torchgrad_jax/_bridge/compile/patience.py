@@ -43,6 +43,11 @@ class Patience:
         self._run_before = 0
         """`counts["run"]` after the program that was traced last had run."""
 
+    @property
+    def way(self) -> Any:
+        """In which way the function is traced now; programs that were traced in another one do not compare."""
+        return self.plain_numbers, self.plain_places, len(self.carried)
+
     def reset(self) -> None:
         """Begin anew; the reasons stay."""
         self.carried.clear()

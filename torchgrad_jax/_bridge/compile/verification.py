@@ -32,6 +32,7 @@ from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import TracedProgram
 from .watch import explain
 from .watch.kinds_of_objects import is_ours
+from .watch.number_arguments import NeedsPlainNumbers
 from .watch.number_log import is_same_value
 from .watch.places import PLAIN_VALUES, place_of
 from .watch.stance import POLICY
@@ -106,8 +107,8 @@ class Verification:
         began = time.perf_counter()
         try:
             difference = self._difference(entry, again)
-        except AsWritten as error:
-            if error.was_seen:
+        except (AsWritten, NeedsPlainNumbers) as error:
+            if isinstance(error, AsWritten) and error.was_seen:
                 difference = f"it cannot be traced any more: {error}"
             else:  # such as a view that no program can return, of these arguments: nothing is known
                 entry.clock.stop(f"it could not be traced again: {error}")

@@ -31,10 +31,13 @@ class Entry:
         program: the program.
         switches: what the function sets in Python, to the same in each run: (holder, key, value).
         clock: says when it is to be checked.
+        way: in which way the function was traced.
     """
 
-    def __init__(self, program: Program, switches: Sequence[tuple[Any, Any, Any]], clock: Clock) -> None:
-        self.program, self.switches, self.clock = program, switches, clock
+    def __init__(
+        self, program: Program, switches: Sequence[tuple[Any, Any, Any]], clock: Clock, way: Any = None
+    ) -> None:
+        self.program, self.switches, self.clock, self.way = program, switches, clock, way
         self.has_run = False
         """Whether anything outside is as a run has left it."""
         self.given: Any = None

@@ -61,6 +61,8 @@ class Compiled:
         self.programs = Programs(fn, limit)
         self.patience = Patience(fn, fullgraph, written, self.counts)
         self.verification = Verification(fn, verify)
+        self.settings = {"limit": limit, "fullgraph": fullgraph, "written": written, "checks": checks, "verify": verify}
+        """What it was compiled with, for another one like it."""
         self._function = Function(fn, self.batches, checks)
         POLICY.compiled.add(self)
 

@@ -220,8 +220,11 @@ class Compiled:
         with _mode_of_program() as mode:
             if mode is None:
                 return AsIs(_WATCHED, How.NOTED)
-            with WRITE_LOCK:
-                return self._find_or_trace(args, kwargs, mode, run)
+            try:
+                with WRITE_LOCK:
+                    return self._find_or_trace(args, kwargs, mode, run)
+            except AsWritten as error:  # by what is looked at before a run
+                return AsIs(error, How.NOTED)
 
     def _find_or_trace(self, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Any, run: Run) -> Ran | AsIs:
         if self.patience.written:  # as another thread has found out in the meantime
@@ -398,18 +401,20 @@ class Compiled:
     def _run_first(self, entry: Entry, attempt: Attempt, reason: str | None, run: Run) -> Outcome:
         """Keep a new program, and run it."""
         program, call = entry.program, attempt.call
-        keep = self.patience.new_program(program, reason)
-        self.counts["traced"] += 1
-        if keep:
+        if self.patience.new_program(program, reason):
             self.programs.keep(call.key, entry)
         if program.conditions.apart.clash(program.arguments(call.inputs)):
             # Arguments share memory with what it knows from elsewhere.
             self._forget(entry)
+            self.counts["run"] -= 1
             if self.patience.fullgraph and attempt.stands_in:
                 return Again(Request(together=True))
             return AsIs(ONE_MEMORY, How.ARGUMENTS)
-        self.counts["run"] += 1
-        ran = Ran(self._run(entry, call, run))
+        try:
+            ran = Ran(self._run(entry, call, run))
+        except AsWritten:
+            self.counts["run"] -= 1
+            raise
         caches.KERNELS.program()
         if self.verification.every:
             again = functools.partial(self.traced_again, call, Request(together=entry.is_together))

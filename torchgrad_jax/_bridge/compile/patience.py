@@ -73,8 +73,11 @@ class Patience:
         self._wasted = 0
 
     def new_program(self, program: Program, reason: str | None) -> bool:
-        """A new program is about to run: whether later calls may find what it needs, so that it is to be kept."""
+        """Count a new program, which is about to run: whether later calls find what it needs, so that it is kept."""
         self._look_whether_programs_were_of_use()
+        self._counts["traced"] += 1
+        self._counts["run"] += 1
+        self._run_before = self._counts["run"]
         once = bool(program.traced.new_state)
         self._wasted = self._wasted + 1 if once or isinstance(reason, OftenAnew) else 0
         # What made state, or changed what it depends on, does other things the next time.

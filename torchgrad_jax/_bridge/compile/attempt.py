@@ -64,6 +64,8 @@ class Attempt:
         self.numbers = self.watch.log_numbers(self._arguments, carried)
         self.way = patience.way
         """In which way it is traced."""
+        self.meets_arguments = False
+        """Whether the function also reached an argument in another way."""
         self._program: Program | None = None
         self.seconds = 0.0
         """How long the trace took."""
@@ -101,6 +103,7 @@ class Attempt:
             return AsIs(f"it takes a tensor {shape} that nothing which it reads leads to", How.WASTED)
         reached = watch.guards.reached_tensors
         twice = {id(t): t for t in call.tensors if id(t) in reached}
+        self.meets_arguments = bool(twice)
         if twice and not (request.together or request.stand_ins or watch.guards.compares_identity):
             return Again(request._replace(stand_ins=twice))
         return None

@@ -279,7 +279,7 @@ class Compiled:
                 return Ran(self._run(entry, call, run))
             began = time.perf_counter()
             ran = Ran(self._run(entry, call, run))
-            entry.left = entry.clock.has_run(time.perf_counter() - began)
+            entry.left = entry.clock.has_run(began, time.perf_counter())
             return ran
         except AsWritten as error:
             entry.undo_numbers()
@@ -300,7 +300,7 @@ class Compiled:
             entry.clock.stop("numbers are traced in another way by now")
             return None
         entry.undo_numbers()  # which are as after the run by now
-        again = functools.partial(self.traced_again, call, Request(together=entry.is_together))
+        again = functools.partial(self.traced_again, call, entry)
         if self.verification.every and entry.reference is None:  # since the first run has failed
             if not self.verification.take_reference(entry, again):
                 self.programs.drop(entry)
@@ -310,14 +310,23 @@ class Compiled:
             return found
         return entry.why_stale(call.inputs)
 
-    def traced_again(self, call: Call, request: Request) -> Program:
-        """The program that another trace gives, which is not run; what the trace did is undone."""
-        attempt = Attempt(self._function, call, request, self.patience)
-        try:
-            outcome = attempt.look()
-        finally:
-            attempt.undo()
-        return self.traced_again(call, outcome.request) if isinstance(outcome, Again) else attempt.program
+    def traced_again(self, call: Call, entry: Entry | None = None) -> Program | None:
+        """The program that another trace gives, which is not run; what the trace did is undone.
+
+        Args:
+            call: the call.
+            entry: the program that it is to be compared with. None comes if it was made for a call of another kind: an
+                argument is also reached in another way in one of the two.
+        """
+        outcome = Again(Request(together=entry is not None and entry.is_together))
+        while isinstance(outcome, Again):
+            attempt = Attempt(self._function, call, outcome.request, self.patience)
+            try:
+                outcome = attempt.look()
+            finally:
+                attempt.undo()
+        comparable = entry is None or attempt.meets_arguments is entry.meets_arguments
+        return attempt.program if comparable else None
 
     # -- a new program
     def _refusal(self, call: Call, missed: _Missed) -> AsIs | None:
@@ -385,7 +394,7 @@ class Compiled:
             outcome = attempt.trace()
             if outcome is None:
                 clock = self.verification.clock(attempt.program, attempt.seconds)
-                entry = Entry(attempt.program, attempt.watch.switches, clock, attempt.way)
+                entry = Entry(attempt.program, attempt.watch.switches, clock, attempt.way, attempt.meets_arguments)
                 outcome = self._run_first(entry, attempt, reason, run)
         except BaseException as error:
             outcome = attempt.outcome_of(error)
@@ -417,7 +426,7 @@ class Compiled:
             raise
         caches.KERNELS.program()
         if self.verification.every:
-            again = functools.partial(self.traced_again, call, Request(together=entry.is_together))
+            again = functools.partial(self.traced_again, call, entry)
             if not self.verification.take_reference(entry, again):
                 self.programs.drop(entry)
         self.patience.program_has_run(reason)

@@ -78,7 +78,7 @@ class Verification:
             return self._runs % self.every == 0
         return entry.left <= 0 and entry.clock.is_due
 
-    def take_reference(self, entry: Entry, again: Callable[[], Program]) -> bool:
+    def take_reference(self, entry: Entry, again: Callable[[], Program | None]) -> bool:
         """Keep what a second trace gives, which finds what the first one has made, such as constants.
 
         Returns:
@@ -90,12 +90,12 @@ class Verification:
             return False
         return True
 
-    def check(self, entry: Entry, again: Callable[[], Program]) -> AsIs | str | None:
+    def check(self, entry: Entry, again: Callable[[], Program | None]) -> AsIs | str | None:
         """Trace a function again.
 
         Args:
             entry: the program in use.
-            again: traces the function.
+            again: traces the function; it gives None where the two programs do not compare.
 
         Returns:
             None if the program is the right one, or nothing is known; a text says why it is to be dropped, and the
@@ -118,11 +118,13 @@ class Verification:
                 raise
             return f"a check has raised {type(error).__name__}: {error}"
         finally:
-            entry.clock.was_traced(time.perf_counter() - began)
+            entry.clock.was_traced(began, time.perf_counter())
         return difference and self._stale(difference)
 
-    def _difference(self, entry: Entry, again: Callable[[], Program]) -> str | None:
+    def _difference(self, entry: Entry, again: Callable[[], Program | None]) -> str | None:
         fresh = again()
+        if fresh is None:
+            return None
         # The second trace had what the first one made, and what its run has left.
         if entry.reference is not None and describe_difference(entry.reference, fresh) is None:
             return None

@@ -32,12 +32,14 @@ class Entry:
         switches: what the function sets in Python, to the same in each run: (holder, key, value).
         clock: says when it is to be checked.
         way: in which way the function was traced.
+        meets_arguments: whether it also reached an argument in another way.
     """
 
     def __init__(
-        self, program: Program, switches: Sequence[tuple[Any, Any, Any]], clock: Clock, way: Any = None
+        self, program: Program, switches: Sequence[tuple[Any, Any, Any]], clock: Clock, way: Any, meets_arguments: bool
     ) -> None:
-        self.program, self.switches, self.clock, self.way = program, switches, clock, way
+        self.program, self.switches, self.clock = program, switches, clock
+        self.way, self.meets_arguments = way, meets_arguments
         self.has_run = False
         """Whether anything outside is as a run has left it."""
         self.given: Any = None
@@ -238,7 +240,7 @@ class Clock:
         self.seconds, self.why_not = seconds, why_not
         self.checks = 0
         """How often it was traced again."""
-        self._ran = self._one = 0.0
+        self._ran = self._one = self._looked = 0.0
         self._between = 1
 
     def runs_until_a_look(self) -> float:
@@ -251,24 +253,30 @@ class Clock:
         due = self.why_not is None and self._ran >= TIMES * self.seconds
         return due and sys.getprofile() is None and sys.gettrace() is None
 
-    def has_run(self, seconds: float) -> float:
+    def has_run(self, began: float, ended: float) -> float:
         """Take the time of one run for that of all since the last look, and say how many may follow without one.
 
-        Of two looks the shorter one counts, since either may have met something else, such as a pause.
+        Of two looks the shorter one counts, since either may have met something else, such as a pause; and no more time
+        counts than has gone by.
+
+        Args:
+            began, ended: the time before and after the run.
         """
         if self.why_not is not None:
             return math.inf
+        seconds = ended - began
         one = min(seconds, self._one or seconds)
-        self._one = seconds
-        self._ran += one * self._between
+        self._ran += min(one * self._between, ended - (self._looked or began))
+        self._one, self._looked = seconds, ended
         missing = (TIMES * self.seconds - self._ran) / max(one, 1e-9)
         self._between = max(1, min(2 * self._between, math.ceil(missing)))
         return self._between - 1
 
-    def was_traced(self, seconds: float) -> None:
+    def was_traced(self, began: float, ended: float) -> None:
         """Begin anew."""
         self.checks += 1
-        self.seconds, self._ran, self._between = seconds, 0.0, 1
+        self.seconds, self._looked = ended - began, ended
+        self._ran, self._between = 0.0, 1
 
     def stop(self, why: str) -> None:
         """No longer check the program by itself."""

@@ -371,11 +371,12 @@ class Compiled:
                 if outcome.once is not None and outcome.once.is_new(once):
                     once.append(outcome.once)
                     outcome.once.do()
+                    request = request._replace(done=tuple(once))
                     continue
                 self._take_as_it_is(outcome)
                 return None
             if isinstance(outcome, Again):
-                request = outcome.request
+                request = outcome.request._replace(done=tuple(once))
                 continue
             if self.plain_places:
                 self._not_traced("it asks for the type of a number that is followed")
@@ -427,6 +428,7 @@ class Compiled:
         tensors = [known_twice.get(id(t), t) for t in call.tensors]
         fn, is_batch = self._under_autocast(call), self.batches.__contains__
         watch = PythonWatch(fn, call.given, call.flat, is_batch)
+        watch.done = request.done
         arguments = NumberArguments(given, call.flat, call.tensors, self.plain_numbers, is_batch)
         numbers = watch.log_numbers(arguments, () if self.plain_places else self.carried.values())
         name = functools.partial(explain.argument, self.fn, call.key[1])

@@ -20,9 +20,8 @@ from .program.program import Program
 from .program.results import is_known
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import TracedProgram
-from .watch.kinds_of_objects import is_ours
-from .watch.number_log import is_same_value
-from .watch.places import PLAIN_VALUES, place_of
+from .watch.code_that_reads import is_ours
+from .watch.places import PLAIN_VALUES, is_same_value, place_of
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+|\bname=\w+")
 """What differs in the text of two programs without meaning anything."""

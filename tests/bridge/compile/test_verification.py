@@ -128,7 +128,7 @@ def test_what_is_found_is_told_once_and_the_function_is_traced_anew(always_due, 
             assert [step(torch.ones(1)).item() for _ in range(3)][-1] == number
         told.append([str(w.message) for w in warned])
     assert list(map(len, told)) == [0, 1, 0]
-    assert "'by' was 2.0 and is 3.0, which its guard has not seen" in told[1][0]
+    assert "'by' was 2.0 and is 3.0, which its guard (Place) has not seen" in told[1][0]
     assert step.counts["eager"] == 0
     assert [reason.partition(" that ")[0] for reason in step.reasons] == ["a check has found"] * 2
 

@@ -59,6 +59,7 @@ class Attempt:
         self._function, mode, is_batch = function, call.key[0], function.batches.__contains__
         self._fn = function.fn if isinstance(mode, int) else under_autocast(function.fn, *mode[1:])
         self.watch = PythonWatch(self._fn, call.given, call.flat, is_batch)
+        self.watch.done = request.done
         self._arguments = NumberArguments(self._given, call.flat, call.tensors, patience.plain_numbers, is_batch)
         carried = () if patience.plain_places else patience.carried.values()
         self.numbers = self.watch.log_numbers(self._arguments, carried)

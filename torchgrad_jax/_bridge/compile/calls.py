@@ -97,6 +97,8 @@ class Request(NamedTuple):
     """Whether an argument that it also knows from elsewhere is one tensor; it is right for no other argument then."""
     stand_ins: dict[int, Tensor] = {}
     """Arguments that it also knows from elsewhere, for which others are given to it."""
+    done: tuple[Once, ...] = ()
+    """What an earlier trace for this call has done."""
 
 
 class Ran(NamedTuple):

@@ -367,11 +367,12 @@ class Compiled:
             if isinstance(outcome, AsIs) and outcome.once is not None and outcome.once.is_new(once):
                 once.append(outcome.once)
                 outcome.once.do()
+                request = request._replace(done=tuple(once))
                 continue
             if isinstance(outcome, Ran | AsIs):
                 return outcome
             if isinstance(outcome, Again):
-                request = outcome.request
+                request = outcome.request._replace(done=tuple(once))
                 continue
             reads_arrays = not self.patience.plain_numbers and any(map(is_array_input, call.flat))
             if (refused := self.patience.take_constants(outcome)) is not None:

@@ -31,10 +31,9 @@ from .program.results import is_known
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import TracedProgram
 from .watch import explain
-from .watch.kinds_of_objects import is_ours
+from .watch.code_that_reads import is_ours
 from .watch.number_arguments import NeedsPlainNumbers
-from .watch.number_log import is_same_value
-from .watch.places import PLAIN_VALUES, place_of
+from .watch.places import PLAIN_VALUES, is_same_value
 from .watch.stance import POLICY
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+|\bname=\w+")
@@ -158,17 +157,21 @@ def describe_difference(used: Program, fresh: Program) -> str | None:
     where = next(filter(None, (check(used, fresh) for check in _CHECKS)), None)
     if where is None:
         return None
-    return where + next(filter(None, _unseen(used, fresh)), "")
+    return where + next(_unseen(used, fresh), "")
 
 
-def _unseen(used: Program, fresh: Program) -> Iterator[str | None]:
-    """What in Python is not as the program in use takes for granted, and should have been seen."""
-    watched = {place_of(holder, key): value for holder, key, value in used.conditions.guards.places}
-    for holder, key, value in fresh.conditions.guards.places:
-        if (place := place_of(holder, key)) not in watched:
-            yield f"; it reads {key!r}, which no guard of the program watches"
-        elif watched[place] is not value and isinstance(value, PLAIN_VALUES):
-            yield f"; {key!r} was {watched[place]!r} and is {value!r}, which its guard has not seen"
+def _unseen(used: Program, fresh: Program) -> Iterator[str]:
+    """What in Python is not as the program in use takes for granted, and the fact that should have told."""
+    watched = [fact for fact in used.conditions.guards.facts if getattr(fact, "is_compared", True)]
+    for fact in watched:
+        if not fact.holds():
+            yield f"; {fact.describe()}, which its guard ({type(fact).__name__}) has not seen"
+    known = {(type(fact), id(fact.object), getattr(fact, "key", None)) for fact in watched}
+    for fact in fresh.conditions.guards.facts:
+        key = getattr(fact, "key", None)
+        if (type(fact), id(fact.object), key) not in known:
+            what = f"a {type(fact.object).__name__}" if key is None else repr(key)
+            yield f"; it reads {what}, which no guard ({type(fact).__name__}) watches"
 
 
 class _Steps:

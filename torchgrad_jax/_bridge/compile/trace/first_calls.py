@@ -18,6 +18,7 @@ import jax
 
 from ...._core.arrays.python_numbers import Number
 from ...._engine.memory.tensor import Tensor
+from ..watch.places import place_of
 
 _OF_A_TRACE = (Tensor, jax.Array, jax.core.Tracer, Number)
 _LEAD_ELSEWHERE = (types.FrameType, types.ModuleType)
@@ -50,6 +51,16 @@ class Once(NamedTuple):
         imported = [once.imports for once in done]
         return self.imports not in imported if self.imports is not None else None not in imported
 
+    def stays(self, replaced: Sequence[tuple[Any, Any]]) -> bool:
+        """Whether a call that finds it done leaves it as it is: else it is done in each call.
+
+        Args:
+            replaced: places where the call has put numbers: (holder, key).
+        """
+        others = {place_of(*place) for place in replaced}
+        at = [place_of(holder, key) for holder, key, _ in self.entries]
+        return others.isdisjoint(at) and all(holder.get(key, None) is value for holder, key, value in self.entries)
+
 
 def is_of_no_trace(value: Any, young: Collection[int]) -> bool:
     """Whether a value that a traced function made has nothing of the trace in it, so that later calls can use it.
@@ -62,9 +73,9 @@ def is_of_no_trace(value: Any, young: Collection[int]) -> bool:
     rest = [value]
     while rest:
         x = rest.pop()
-        if isinstance(x, _OF_A_TRACE):
+        if issubclass(type(x), _OF_A_TRACE):  # `isinstance` would ask a user's object
             return False
-        if id(x) in seen or isinstance(x, _LEAD_ELSEWHERE) or (gc.is_tracked(x) and id(x) not in young):
+        if id(x) in seen or issubclass(type(x), _LEAD_ELSEWHERE) or (gc.is_tracked(x) and id(x) not in young):
             continue
         seen.add(id(x))
         rest += gc.get_referents(x)

@@ -14,6 +14,7 @@ import jax
 from ...._core.errors.messages import AsWritten
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
+from ..watch.facts import Place
 from ..watch.guards import PythonGuards, number_places_of, tensors_of_options
 from ..watch.number_arguments import NumberArguments
 from ..watch.number_log import NumberLog
@@ -54,6 +55,8 @@ class PythonWatch:
         self.flags: list[Tensor] = []
         self.switches: list[tuple[Any, Any, Any]] = []
         """Flags and the like that the function sets, and all that it changes in Python: (holder, key, value)."""
+        self.done: Sequence[Once] = ()
+        """What an earlier trace for this call has done, and this one found done."""
         self.once: Once | None = None
         """What it did that later calls may find done, where that is all that it did."""
 
@@ -103,7 +106,7 @@ class PythonWatch:
             for guards in self:
                 guards.reached_tensors.clear()
                 guards.reached_gradients.clear()
-            watched = frozenset([id(held) for guards in self for held, _ in (*guards.dicts, *guards.lists)])
+            watched = frozenset(number for guards in self for number in guards.visited_ids)
             for guards in self:
                 guards.put_plain_numbers(watched)
 
@@ -124,12 +127,13 @@ class PythonWatch:
         reads, ran = self.observer.reads, list(self.observer.ran.values())
         with self.observer.paused():
             reads.ages.look()
+            reads.functions_ran(ran[self._taken :])
             for guards, belongs in (
                 (self.guards, self._belongs_outside),
                 (self.containers, self._belongs_to_arguments),
             ):
                 guards.compares_identity = any(code.compares_identity for code in ran)
-                guards.take(reads, ran[self._taken :] if guards is self.guards else (), belongs)
+                guards.take(reads, belongs)
                 guards.take_number_places(() if self._log is None else self._log.places)
             self._taken = len(ran)
             reads.settle()
@@ -169,6 +173,9 @@ class PythonWatch:
             raise AsWritten(
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
+        replaced = [place for guards in self for place in guards.drifted_numbers()]
+        if not all(once.stays(replaced) for once in self.done):
+            raise AsWritten("what it makes in its first call is another one in the next", lasting=False)
         effect = numbers.unrepeatable or changed
         if effect is not None and effect is changed:
             self._find_once()
@@ -193,10 +200,8 @@ class PythonWatch:
         known = {id(ref()) for ref, *_ in program.known_tensors}
         for x in self.forms:
             if id(x) not in known:
-                self.guards.places.append((Attributes(x), "_m", x._m))
-        for x in self.flags:
-            self.guards.places.append((Attributes(x), "requires_grad", x.requires_grad))
-        self.guards.changed_rows()
+                self.guards.add([Place(Attributes(x), "_m", x._m)])
+        self.guards.add([Place(Attributes(x), "requires_grad", x.requires_grad) for x in self.flags])
         self.forms, self.flags = [], []
 
     def undo_trace(self) -> str | None:
@@ -221,8 +226,7 @@ class PythonWatch:
 
     def describe_change(self) -> str | None:
         """What the function has changed in Python, in words."""
-        changes = (g.describe_advanced_state() or g.describe_change() for g in self)
-        return next(filter(None, changes), None)
+        return next(filter(None, (guards.describe_effect() for guards in self)), None)
 
 
 def _as_place(place: tuple[Any, Any]) -> tuple[Any, Any]:

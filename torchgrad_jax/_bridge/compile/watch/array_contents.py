@@ -17,7 +17,7 @@ ARRAYS = (np.ndarray, bytearray, array.array, *_OF_CTYPES)
 def array_content(held: Any) -> tuple[Any, ...]:
     if not isinstance(held, np.ndarray):
         return (bytes(held),)
-    return (held.shape, held.dtype, held.tobytes())
+    return (held.shape, held.dtype, np.ndarray.tobytes(held))  # which a masked array would answer in its own way
 
 
 def refill(holder: Any, content: tuple[Any, ...]) -> None:

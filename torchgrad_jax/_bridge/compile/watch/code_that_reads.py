@@ -23,6 +23,8 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...._engine.memory.tensor import Tensor
+
 USERS, CALLERS, OURS = "users", "callers", "ours"
 """Code that is looked at, code that works for its caller, and code that is not looked at."""
 
@@ -72,6 +74,23 @@ def _find_whose(filename: str) -> str:
 def is_about_code(path: str) -> bool:
     """Whether a file of the standard library looks at functions and classes: its objects are a user's all the same."""
     return os.path.basename(path) in _ABOUT_CODE and os.path.realpath(path).startswith(_STANDARD)
+
+
+_ours: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary({Tensor: True})
+
+
+def is_ours(cls: type) -> bool:
+    """Whether a class is defined in this package or in JAX: by the file of its methods, or of its module."""
+    known = _ours.get(cls)
+    if known is None:
+        held = [getattr(v, "fget", None) or getattr(v, "__func__", v) for v in list(vars(cls).values())]
+        files = [
+            v.__code__.co_filename for v in held if isinstance(v, types.FunctionType) and v.__module__ == cls.__module__
+        ]
+        if not files:
+            files = [getattr(sys.modules.get(cls.__module__), "__file__", None) or ""]
+        known = _ours[cls] = any(whose(file) == OURS and not is_about_code(file) for file in files)
+    return known
 
 
 _OP = dis.opmap

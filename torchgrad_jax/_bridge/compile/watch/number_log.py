@@ -12,7 +12,7 @@ or a text is another one, everything is put back, and the function is traced aga
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from operator import is_
 from typing import Any
@@ -35,7 +35,7 @@ from ...._core.errors.messages import Unsupported
 from ...._engine.memory.tensor import Tensor
 from .keys import OftenAnew
 from .number_arguments import NumberArguments
-from .places import PLAIN_VALUES, value_at
+from .places import are_same_values, value_at
 
 _CONTAINERS = (list, tuple)
 
@@ -48,18 +48,6 @@ def is_number(x: Any) -> bool:
 def is_number_or_list(x: Any) -> bool:
     """Whether a value is a number, or a list or tuple of numbers."""
     return is_number(x) or (type(x) in _CONTAINERS and len(x) > 0 and all(map(is_number, x)))
-
-
-def is_same_value(a: Any, b: Any) -> bool:
-    """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
-    if type(a) is tuple and type(b) is tuple:
-        return len(a) == len(b) and are_same_values(a, b)
-    return a is b or (isinstance(a, PLAIN_VALUES) and same(a, b))
-
-
-def are_same_values(a: Iterable[Any], b: Iterable[Any]) -> bool:
-    """Whether code cannot tell the values in two sequences of one length apart."""
-    return all(map(is_, a, b)) or all(map(is_same_value, a, b))
 
 
 def are_same_numbers(a: Any, b: Any) -> bool:

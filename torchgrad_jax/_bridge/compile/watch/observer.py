@@ -26,11 +26,11 @@ from ...._core.arrays.python_numbers import Number, following_math
 from ...._core.errors.messages import AsWritten
 from .ages import Ages
 from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, not_looked_at
-from .kinds_of_objects import ATOMS
+from .kinds import layer_called
 from .number_arguments import NeedsPlainNumbers
 from .places import LOCKS, MISSING
 from .pure_calls import EFFECT, HOLDER, READER, STATE, VARIABLE, describe, teller_of, verdict
-from .reads import Reads
+from .reads import ATOMS, Reads
 
 _ARGUMENTS = 0x04, 0x08
 """Flags of code that takes further arguments, by position and by name."""
@@ -267,7 +267,7 @@ class Observer:
 
     def module_called(self, frame: types.FrameType) -> None:
         """A layer is called."""
-        self.reads.module_called(_OF_CALLS.scan(), frame.f_locals["self"])
+        layer_called(self.reads, _OF_CALLS.scan(), frame.f_locals["self"])
 
 
 def _acts_on_itself(owner: Any) -> bool:

@@ -106,7 +106,7 @@ def _find(kind: str, of: Any, name: str) -> str:
         return EFFECT
     if kind_of_owner == "type" and name == "__subclasses__":
         return EFFECT
-    if kind_of_owner in _values or owner.__module__ == "itertools":
+    if kind_of_owner in _values or (kind == "class" and owner.__module__ == "itertools"):
         return PURE
     if kind_of_owner in _holders:
         return EFFECT if name in _acts_in_numpy or name == "dump" else HOLDER

@@ -138,8 +138,51 @@ def test_a_function_that_raises_by_now_raises(always_due, no_guards):
     step = torch.compile(lambda x: x * held["by"])
     assert [step(torch.ones(1)).item() for _ in range(3)] == [2.0] * 3
     del held["by"]
-    with pytest.raises(KeyError):
+    for _ in range(2):
+        with pytest.raises(KeyError):
+            step(torch.ones(1))
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_a_handler_of_signals_raises_in_a_check_is_raised(always_due, no_guards):
+    total, late = torch.zeros(()), []
+
+    @torch.compile
+    def step(x):
+        total.add_(1)
+        if late:
+            late.pop()()
+        return x * 2
+
+    def handler():
+        raise TimeoutError
+
+    assert [step(torch.ones(1)).item() for _ in range(3)] == [2.0] * 3
+    before = total.item()
+    late.append(handler)
+    with pytest.raises(TimeoutError):
         step(torch.ones(1))
+    assert total.item() == before
+    late.clear()
+    assert step(torch.ones(1)).item() == 2.0
+    assert total.item() == before + 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_state_that_somebody_puts_there_is_no_reason(always_due):
+    held = {"state": torch.zeros(2)}
+
+    @torch.compile
+    def step(x):
+        held["state"] = (held["state"] + x).detach()
+        return held["state"]
+
+    for given in (torch.ones(2), torch.ones(2, requires_grad=True), torch.ones(2, 2).t()[0], None):
+        if given is not None:
+            held["state"] = given
+        for _ in range(3):
+            before = held["state"].detach().clone()
+            assert step(torch.ones(2)).tolist() == (before + 1).tolist()
 
 
 def test_a_program_that_was_traced_in_another_way_is_left_alone(always_due, capsys):
@@ -161,6 +204,23 @@ def test_a_program_that_was_traced_in_another_way_is_left_alone(always_due, caps
     assert "not by itself: numbers are traced in another way by now" in capsys.readouterr().out
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_constant_that_the_first_trace_has_put_into_a_cache_is_no_reason(always_due):
+    cache = {}
+
+    @torch.compile
+    def step(x):
+        if "mask" not in cache:
+            cache["mask"] = torch.ones(2, 2).tril()
+        return x * cache["mask"]
+
+    for _ in range(4):
+        assert step(torch.ones(2, 2)).tolist() == [[1, 0], [1, 1]]
+    cache["mask"] = torch.zeros(2, 2)
+    assert not step(torch.ones(2, 2)).any()
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
 @pytest.mark.parametrize("off", ["verify=0", "environment", "profiler", "debugger", "processes"])
 @pytest.mark.filterwarnings("ignore:torch.compile")
 def test_what_is_not_checked_by_itself(off, always_due, no_guards, monkeypatch):

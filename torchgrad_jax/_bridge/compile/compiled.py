@@ -23,7 +23,7 @@ from .program.program import Program
 from .programs import Programs
 from .trace.apart import ONE_MEMORY
 from .trace.first_calls import Once
-from .verification import Verification
+from .verification import StaleProgramError, Verification
 from .watch import explain, object_trees
 from .watch.array_arguments import is_array_input
 from .watch.function_modes import autocast_off
@@ -304,11 +304,16 @@ class Compiled:
         if self.verification.every and entry.reference is None:  # since the first run has failed
             if not self.verification.take_reference(entry, again):
                 self.programs.drop(entry)
-        elif (found := self.verification.check(entry, again)) is not None:
-            if isinstance(found, str):
+            return entry.why_stale(call.inputs)
+        try:
+            found = self.verification.check(entry, again)
+        except Exception as error:  # of the function, or of a signal
+            if not isinstance(error, StaleProgramError):
                 self.programs.drop(entry)
-            return found
-        return entry.why_stale(call.inputs)
+            raise
+        if isinstance(found, str):
+            self.programs.drop(entry)
+        return entry.why_stale(call.inputs) if found is None else found
 
     def traced_again(self, call: Call, entry: Entry | None = None) -> Program | None:
         """The program that another trace gives, which is not run; what the trace did is undone.
@@ -323,6 +328,10 @@ class Compiled:
             attempt = Attempt(self._function, call, outcome.request, self.patience)
             try:
                 outcome = attempt.look()
+            except Exception as error:
+                if attempt.numbers.reads_arguments():  # which may be what it failed for
+                    raise NeedsPlainNumbers from error
+                raise
             finally:
                 attempt.undo()
         comparable = entry is None or attempt.meets_arguments is entry.meets_arguments

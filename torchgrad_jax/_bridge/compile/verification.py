@@ -11,13 +11,14 @@ as long as a trace of it takes is due. What differs is told once, and the functi
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -110,19 +111,15 @@ class Verification:
             if isinstance(error, AsWritten) and error.was_seen:
                 difference = f"it cannot be traced any more: {error}"
             else:  # such as a view that no program can return, of these arguments: nothing is known
-                entry.clock.stop(f"it could not be traced again: {error}")
+                entry.clock.stop(f"it could not be traced again: {error.__cause__ or error}")
                 return AsIs(error, How.NOW) if self.every else None
-        except Exception as error:
-            if self.every:
-                raise
-            return f"a check has raised {type(error).__name__}: {error}"
         finally:
             entry.clock.was_traced(began, time.perf_counter())
         return difference and self._stale(difference)
 
     def _difference(self, entry: Entry, again: Callable[[], Program | None]) -> str | None:
         fresh = again()
-        if fresh is None:
+        if fresh is None or _kept(entry.program) != _kept(fresh):
             return None
         # The second trace had what the first one made, and what its run has left.
         if entry.reference is not None and describe_difference(entry.reference, fresh) is None:
@@ -140,6 +137,11 @@ class Verification:
             raise StaleProgramError(text)
         explain.stale(text)
         return AsIs(text, How.NOW)
+
+
+def _kept(program: Program) -> int:
+    """How many inputs are tensors that an earlier call has kept; where somebody puts others, they may be none."""
+    return sum(source.kind == "kept" for source in program.traced.sources)
 
 
 SEVERAL_PROCESSES = "several processes run it, and a trace in one of them might wait for the others"
@@ -251,20 +253,40 @@ def _other_steps(used: Program, fresh: Program) -> str | None:
 
 def _other_sources(used: Program, fresh: Program) -> str | None:
     for before, now in zip_longest(_inputs(used), _inputs(fresh)):
-        if before != now:
-            return f"an input of the program ({(before or now)[0]}) is another one"
+        if before is None or now is None or not before.is_same(now):
+            kinds = [one.kind for one in (before, now) if one is not None]
+            return f"an input of the program ({kinds[0]}) is another one"
     return None
 
 
-def _inputs(program: Program) -> Iterator[tuple[Any, ...]]:
+class _Input(NamedTuple):
+    """Where a program takes an input from."""
+
+    kind: str
+    name: Any
+    is_constant: bool
+    array: Callable[[], Any]
+
+    def is_same(self, other: _Input) -> bool:
+        """Whether two programs take the same: a constant that the first trace put into a cache is found there later."""
+        if self.kind != other.kind:
+            return False
+        constant = self.is_constant or other.is_constant
+        if self.name == other.name and not (constant and self.name is None):
+            return True
+        return constant and _content(self.array()) == _content(other.array())
+
+
+def _inputs(program: Program) -> Iterator[_Input]:
     for i, source in enumerate(program.traced.sources):
-        constant = program.body.constants.get(i)
-        if constant is not None or (source.kind == "tensor" and id(source.what) in program.traced.constants):
-            yield _content(source.what.array if constant is None else constant.array())
+        array = functools.partial(source.array, ())
+        if (held := program.body.constants.get(i)) is not None:
+            yield _Input("tensor", None, True, held.array)
         elif source.kind in ("tensor", "grad"):
-            yield source.kind, _name(source.what)
+            made = source.kind == "tensor" and id(source.what) in program.traced.constants
+            yield _Input(source.kind, _name(source.what), made, array)
         else:
-            yield (source.kind,)
+            yield _Input(source.kind, None, False, array)
 
 
 def _other_results(used: Program, fresh: Program) -> str | None:

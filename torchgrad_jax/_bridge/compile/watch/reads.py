@@ -15,12 +15,11 @@ what is reached from outside is from outside. Only of what frames hand over with
 from __future__ import annotations
 
 import builtins
-import gc
 import logging
 import math
 import sys
 import types
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
@@ -31,18 +30,15 @@ from ...._engine.memory.tensor import Tensor
 from . import kinds
 from .ages import Ages
 from .code_that_reads import Code, is_ours
-from .facts import Absent, Class, Content, Fact, Items, Order, Place, Size
+from .facts import Items, Size
+from .notes import Notes
 from .number_arguments import NeedsPlainNumbers
-from .places import MISSING, Attributes, Cell, State, Variable, holder_of
+from .places import MISSING, State, Variable, holder_of
 
 ATOMS = frozenset(
     [int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, object, Number]
 )
 """Classes of values that are nothing but what they are."""
-KEPT_UNDER = "_torchgrad_jax_operators"
-"""The attribute of functions, and of objects that are called, under which operators made of them are kept."""
-UNWATCHED = ("_opt_called", KEPT_UNDER, "unraisablehook")
-"""Attributes that a step sets in each call, to the same, or that are no business of the user's."""
 _MOST = 500_000
 """How many values may be compared before each run; one that can read more runs as it is written."""
 _MATH = vars(math)
@@ -50,23 +46,13 @@ _OF_LOGGING = vars(logging)["_lock"]
 """A lock under which loggers remember which lines are asked for; a function that logs names it, and seldom takes it."""
 
 
-class Reads:
+class Reads(Notes):
     """Finds what a function can have read, from what it is given and the names that its code looks up."""
 
     def __init__(self, ages: Ages) -> None:
-        self.ages = ages
-        self.facts: list[Fact] = []
-        """What was noted since the last `settle`."""
-        self.known: set[tuple[int, Any]] = set()
-        """Places that were noted, by the identity of the object and the key."""
-        self.contained: set[int] = set()
-        """Identities of containers of which all was noted."""
-        self.absent: dict[int, Absent] = {}
-        """Names that are not there, by the identity of the dict or class."""
+        super().__init__(ages)
         self.outside: dict[int, Any] = {}
         """Where paths begin, by identity: what is called, and its arguments."""
-        self.leads_to: dict[int, tuple[Any, dict[int, Any]]] = {}
-        """Objects, and what they led to before the function changed anything, by the identity of each."""
         self.owners: dict[int, Any] = {}
         """Objects by the identity of the dicts of their attributes."""
         self.gradients: dict[int, Tensor | None] = {}
@@ -77,8 +63,6 @@ class Reads:
         """Those of which it may ask whether they require a gradient."""
         self.optimizers: dict[int, Any] = {}
         self.schedules: dict[int, Any] = {}
-        self.only_state: dict[int, int] = {}
-        """Containers in the state of an optimizer that are reached by it alone: its identity, by theirs."""
         self.pending: list[Any] = []
         self.found_optimizer: Callable[[Any], Any] = lambda x: None
         """What is told of an optimizer or schedule before code that names it goes on."""
@@ -86,15 +70,8 @@ class Reads:
         """Guards of operators that were made of functions of JAX, which ran before."""
         self.handlers = 0
         """How many functions that wait for one which runs now may go on after an attribute was missing."""
-        self.behind_weak: set[int] = set()
-        self.once: set[tuple[str, int]] = set()
-        """What is done once for an object or a class."""
         self.names_in_tensors: dict[int, Iterable[str]] = {}
         """By the identity of a code: the names of attributes that it notices in a tensor that has none."""
-        self._functions: dict[int, list[types.FunctionType]] = {}
-        """Functions by the identity of their code."""
-        self._parts: dict[int, list[Place]] = {}
-        """What functions are made of, by their identity."""
         self._names: dict[int, frozenset[str]] = {}
         self._seen: dict[tuple[int, bool], dict[int, Any]] = {}
         """What was handed on, by the identity of the code, whether there are handlers, and the object."""
@@ -102,7 +79,6 @@ class Reads:
         self._visited: Any = None
         """What is visited just now, which leads to what is handed on."""
         self._kept: list[Any] = []
-        self._count = 0
 
     def forget(self) -> None:
         """Keep nothing of the function's alive."""
@@ -262,78 +238,7 @@ class Reads:
         what = f", {n} of them in a {kind}" if n else ""
         return f"it can read more than {_MOST} values outside, too many to compare before each run{what}"
 
-    # -- facts
-    def lead(self, of: Any, value: Any) -> None:
-        """An object has led to another one from the beginning: if it is from outside, so is that one."""
-        row = self.leads_to.get(id(of))
-        if row is None:
-            row = self.leads_to[id(of)] = (of, {})
-        row[1][id(value)] = value
-
-    def fact(self, fact: Fact) -> None:
-        """Note a fact."""
-        self.facts.append(fact)
-        self._count += 1
-
-    def note(self, holder: Any, of: Any, key: Any, value: Any) -> None:
-        """A place with the value that it has; `of` is the object that it is a place of."""
-        at = (id(of), key)
-        if at in self.known:
-            return
-        missing = self.absent.get(id(of))
-        if missing is None or not isinstance(key, str) or key not in missing.was:
-            self.known.add(at)
-            self.fact(Place(holder, key, value))
-            if not (type(value) is list and any(type(v) is Number for v in value)):  # else the log put it there
-                self.lead(of, value)
-
-    def note_absent(self, of: Any, names: Iterable[str]) -> None:
-        """Names that a dict, or a class of itself, does not have."""
-        fact = self.absent.get(id(of))
-        if fact is None:
-            fact = self.absent[id(of)] = Absent(of, set())
-        known = len(fact.was)
-        fact.was |= {n for n in names if (id(of), n) not in self.known}
-        self._count += len(fact.was) - known
-
-    def note_class(self, x: Any) -> None:
-        """Of what class an object is."""
-        if ("class", id(x)) not in self.once and id(x) not in self.behind_weak:
-            self.once.add(("class", id(x)))
-            self.fact(Class(x, type(x)))
-
-    def note_container(self, x: Any, owner: int | None = None) -> None:
-        """All that is in a dict, list, set or deque; `owner` if it belongs to the state of an optimizer."""
-        if owner is None:
-            self.only_state.pop(id(x), None)
-        if id(x) in self.contained:
-            return
-        self.contained.add(id(x))
-        if owner is not None:
-            self.only_state[id(x)] = owner
-        if not isinstance(x, dict):
-            self.fact(Items(x, copy := list(x)))
-            self._count += len(copy)
-            for item in copy:
-                self.lead(x, item)
-            return
-        holder, entries = holder_of(x), entries_of(x)
-        self.fact(Size(holder, len(entries)))
-        for key, value in entries.items():
-            self.lead(x, key)
-            if not (isinstance(key, str) and key in UNWATCHED):
-                self.note(holder, x, key, value)
-        if len(entries) > 1 or any(type(key) is not str for key in entries):  # 1, 1.0 and True are one key
-            self.fact(Order(holder, list(entries)))
-
-    def note_content(self, x: Any, content: Any) -> bool:
-        """What is in an array; whether that is new."""
-        if ("content", id(x)) in self.once:
-            return False
-        self.once.add(("content", id(x)))
-        self.fact(Content(x, content))
-        return True
-
+    # -- facts that lead on
     def place(self, held: Any, key: Any, code: Code, named: bool = True, goes_on: bool = True) -> None:
         """An entry of a dict that a code names, and what is there."""
         value = dict.__getitem__(held, key) if isinstance(held, dict) else held[key]
@@ -364,53 +269,10 @@ class Reads:
         """What a function without arguments tells of the interpreter, which is compared by its value."""
         self.put(State(function), function, "state", function())
 
-    # -- functions
-    def function_met(self, fn: types.FunctionType) -> list[Place]:
-        """What a function was made of when it was met first: its code and defaults, its variables from outside."""
-        parts = self._parts.get(id(fn))
-        if parts is None:
-            self._functions.setdefault(id(fn.__code__), []).append(fn)
-            names = ("__code__", "__defaults__", "__kwdefaults__")
-            parts = [Place(Attributes(fn), key, getattr(fn, key)) for key in names]
-            parts += [
-                Place(Cell(c), "cell_contents", Cell(c).get("cell_contents", MISSING)) for c in fn.__closure__ or ()
-            ]
-            self._parts[id(fn)] = parts
-            for part in parts:
-                self.lead(fn, part.object)
-                self.lead(fn, part.was)
-        return parts
-
-    def functions_ran(self, ran: Iterable[Code]) -> None:
-        """Note what the functions that ran are made of, which are found by what the collector of garbage knows, too."""
-        found: list[types.FunctionType] = []
-        rest, inner = [], set[int]()
-        for of in filter(None, [code.of() for code in ran]):
-            inner.update(id(part) for part in of.co_consts if isinstance(part, types.CodeType))
-            known = self._functions.get(id(of))
-            if known is not None:
-                found += known
-            elif of.co_freevars:
-                rest.append(of)
-        rest = [of for of in rest if id(of) not in inner]
-        if rest:
-            referrers = [fn for fn in gc.get_referrers(*rest) if isinstance(fn, types.FunctionType)]
-            found += [fn for fn in referrers if fn.__code__ in rest]
-        for fn in {id(fn): fn for fn in found}.values():
-            for place in self.function_met(fn):
-                if place.at not in self.known:
-                    self.known.add(place.at)
-                    self.fact(place)
-
     def absorb(self, guards: Any) -> None:
         """What some guards compare is read, too."""
         if not any(guards is known for known in self.absorbed):
             self.absorbed.append(guards)
-
-
-def entries_of(x: dict[Any, Any]) -> dict[Any, Any]:
-    """The entries of a dict in its order, without asking its class."""
-    return dict(OrderedDict.items(x) if isinstance(x, OrderedDict) else dict.items(x))
 
 
 def _is_of_module(function: Any) -> bool:

@@ -11,21 +11,35 @@
 from __future__ import annotations
 
 import gc
+import math
 import types
-from collections import OrderedDict
-from collections.abc import Iterable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from typing import Any
 
 from ...._core.arrays.python_numbers import Number
+from ...._core.errors.messages import AsWritten
+from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .code_that_reads import Code
 from .facts import Absent, Class, Content, Fact, Items, Order, Place, Size
-from .places import MISSING, Attributes, Cell, holder_of
+from .number_arguments import NeedsPlainNumbers
+from .places import MISSING, Attributes, Cell, State, Variable, holder_of
 
 KEPT_UNDER = "_torchgrad_jax_operators"
 """The attribute of functions, and of objects that are called, under which operators made of them are kept."""
 UNWATCHED = ("_opt_called", KEPT_UNDER, "unraisablehook")
 """Attributes that a step sets in each call, to the same, or that are no business of the user's."""
+
+
+ATOMS = frozenset(
+    [int, float, complex, bool, str, bytes, type(None), type(Ellipsis), type(NotImplemented), range, object, Number]
+)
+"""Classes of values that are nothing but what they are."""
+_MOST = 500_000
+"""How many values may be compared before each run; one that can read more runs as it is written."""
+_MATH = vars(math)
 
 
 class Notes:
@@ -53,6 +67,56 @@ class Notes:
         self._parts: dict[int, list[Place]] = {}
         """What functions are made of, by their identity."""
         self._count = 0
+        self.outside: dict[int, Any] = {}
+        """Where paths begin, by identity: what is called, and its arguments."""
+        self.owners: dict[int, Any] = {}
+        """Objects by the identity of the dicts of their attributes."""
+        self.gradients: dict[int, Tensor | None] = {}
+        """The gradients of tensors that are reached by a place, by the identity of the tensor."""
+        self.forms: dict[int, Tensor] = {}
+        """Those whose shape or dtype the code may look at."""
+        self.flags: dict[int, Tensor] = {}
+        """Those of which it may ask whether they require a gradient."""
+        self.optimizers: dict[int, Any] = {}
+        self.schedules: dict[int, Any] = {}
+        self.pending: list[Any] = []
+        self.found_optimizer: Callable[[Any], Any] = lambda x: None
+        """What is told of an optimizer or schedule before code that names it goes on."""
+        self.absorbed: list[Any] = []
+        """Guards of operators that were made of functions of JAX, which ran before."""
+        self.handlers = 0
+        """How many functions that wait for one which runs now may go on after an attribute was missing."""
+        self.names_in_tensors: dict[int, Iterable[str]] = {}
+        """By the identity of a code: the names of attributes that it notices in a tensor that has none."""
+        self._names: dict[int, frozenset[str]] = {}
+        self._seen: dict[tuple[int, bool], dict[int, Any]] = {}
+        """What was handed on, by the identity of the code, whether there are handlers, and the object."""
+        self._stack: list[tuple[Any, Code, bool, bool]] = []
+        self._visited: Any = None
+        """What is visited just now, which leads to what is handed on."""
+        self._kept: list[Any] = []
+
+    def forget(self) -> None:
+        """Keep nothing of the function's alive."""
+        for rows in vars(self).values():
+            if isinstance(rows, dict | list | set):
+                rows.clear()
+
+    def settle(self) -> None:
+        """What was noted up to here has been taken over: keep nothing alive that the function made."""
+        old = self.ages.was_there
+        owner = {key: self.owners.get(key, fact.of) for key, fact in self.absent.items()}
+        self.absent = {key: row for key, row in self.absent.items() if type(owner[key]) is dict or old(owner[key])}
+        self.owners = {key: x for key, x in self.owners.items() if old(x)}
+        self.forms = {key: x for key, x in self.forms.items() if old(x)}
+        self.flags = {key: x for key, x in self.flags.items() if old(x)}
+        self.gradients = {key: g for key, g in self.gradients.items() if g is not None and old(g)}
+        self._functions = {key: kept for key, fns in self._functions.items() if (kept := [f for f in fns if old(f)])}
+        here = {id(fn) for fns in self._functions.values() for fn in fns}
+        self._parts = {key: parts for key, parts in self._parts.items() if key in here}
+        for rows in (self.facts, self.leads_to, self._kept, self._seen, self.absorbed):
+            rows.clear()
+        self.ages.forget()
 
     def lead(self, of: Any, value: Any) -> None:
         """An object has led to another one from the beginning: if it is from outside, so is that one."""
@@ -162,7 +226,113 @@ class Notes:
                     self.known.add(place.at)
                     self.fact(place)
 
+    # -- going on
+    def names(self, code: Code) -> frozenset[str]:
+        """The names of attributes that a code may look up."""
+        return self._names.get(id(code), code.attributes)
+
+    def add_names(self, code: Code, more: Iterable[str]) -> None:
+        """Further names, which stand elsewhere: in a class that is matched, in an `attrgetter`."""
+        known = self.names(code)
+        now = known.union(more)
+        if len(now) > len(known):
+            self._names[id(code)] = now
+            for within in (False, True):
+                self._stack += self._seen.get((id(code), within), {}).values()
+
+    def push(self, x: Any, code: Code, placed: bool, named: bool, leads: bool = True) -> None:
+        """Visit an object for a code.
+
+        Args:
+            x: the object.
+            code: the code that may look at it.
+            placed: whether it is in a place, and not handed over by a frame.
+            named: whether the code names it, and does not merely reach all that is in a container.
+            leads: whether what is visited now led to it from the beginning.
+        """
+        if type(x) in ATOMS:
+            return
+        if leads and self._visited is not None:
+            self.lead(self._visited, x)
+        if issubclass(type(x), Tensor):
+            self.visit(x, code, placed, named)
+            return
+        seen = self._seen.setdefault((id(code), self.handlers > 0), {})
+        known = seen.get(id(x))
+        if known is None or placed > known[2] or named > known[3]:
+            seen[id(x)] = row = (x, code, placed, named)
+            self._kept.append(x)
+            self._stack.append(row)
+
+    def walk(self) -> None:
+        """Visit all that was handed on, and what that leads to."""
+        stack = self._stack
+        while stack:
+            x, code, placed, named = stack.pop()
+            self._visited = x
+            self.visit(x, code, placed, named)
+        self._visited = None
+        pending, self.pending = self.pending, []
+        for x in pending:
+            self.found_optimizer(x)
+        if self._count > _MOST:
+            raise AsWritten(self._too_much(), lasting=True)
+
+    def _too_much(self) -> str:
+        sizes = Counter(
+            {id(f.of): f.was if type(f) is Size else len(f.was) for f in self.facts if type(f) in (Size, Items)}
+        )
+        ((largest, n),) = sizes.most_common(1) or [(None, 0)]
+        kind = next((type(f.object).__name__ for f in self.facts if id(f.of) == largest), "")
+        what = f", {n} of them in a {kind}" if n else ""
+        return f"it can read more than {_MOST} values outside, too many to compare before each run{what}"
+
+    # -- facts that lead on
+    def place(self, held: Any, key: Any, code: Code, named: bool = True, goes_on: bool = True) -> None:
+        """An entry of a dict that a code names, and what is there."""
+        value = dict.__getitem__(held, key) if isinstance(held, dict) else held[key]
+        if held is _MATH:
+            value = getattr(value, "replaces", value)
+        if type(value) is Number and code.reads_type and not code.is_package:
+            raise NeedsPlainNumbers
+        if id(held) not in self.contained:
+            self.note(holder_of(held), held, key, value)
+        if goes_on and not (key.__class__ is str and key in code.only_called and _is_of_module(value)):
+            self.push(value, code, True, named, False)
+
+    def put(self, holder: Any, of: Any, key: Any, value: Any, code: Code | None = None) -> None:
+        """A place whose holder is made for the purpose. Code that is given goes on from there."""
+        self.note(holder, of, key, value)
+        if value is not MISSING and code is not None:
+            self.push(value, code, True, True, False)
+
+    def variable(self, x: ContextVar[Any], code: Code) -> None:
+        """A context variable that is read or set."""
+        value = x.get(MISSING)
+        self.put(Variable(x), x, "value", value, code)
+        if value is MISSING and (default := Variable(x).default()) is not MISSING:
+            self.lead(x, default)
+            self.push(default, code, True, True, False)
+
+    def state(self, function: Any) -> None:
+        """What a function without arguments tells of the interpreter, which is compared by its value."""
+        self.put(State(function), function, "state", function())
+
+    def absorb(self, guards: Any) -> None:
+        """What some guards compare is read, too."""
+        if not any(guards is known for known in self.absorbed):
+            self.absorbed.append(guards)
+
+    def visit(self, x: Any, code: Code, placed: bool, named: bool) -> None:
+        """Note what there is to note of an object, and hand on what it leads to; see `Reads`."""
+        raise NotImplementedError
+
 
 def entries_of(x: dict[Any, Any]) -> dict[Any, Any]:
     """The entries of a dict in its order, without asking its class."""
     return dict(OrderedDict.items(x) if isinstance(x, OrderedDict) else dict.items(x))
+
+
+def _is_of_module(function: Any) -> bool:
+    """Whether something is a function written in C of a module, whose call is seen whatever it is called by."""
+    return isinstance(function, types.BuiltinFunctionType) and isinstance(function.__self__, types.ModuleType)

@@ -33,7 +33,7 @@ from ..._engine.memory.kept_traces import made_inside
 from ..._engine.memory.strided import read
 from ..._engine.memory.tensor import Tensor, alias_of
 from ..compile.compiled import Compiled
-from ..compile.watch.reads import KEPT_UNDER
+from ..compile.watch.notes import KEPT_UNDER
 
 REF = "ref"
 """In a row, instead of a class: the value that follows is the number of another row."""

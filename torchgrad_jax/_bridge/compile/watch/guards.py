@@ -25,69 +25,23 @@ from . import places as holders
 from .array_contents import kept_results, results_of
 from .code_that_reads import Code
 from .facts import Absent, Cached, Content, Fact, Items, Order, Place, Size, written
+from .notes import UNWATCHED
 from .number_log import are_same_numbers, is_number, is_number_or_list, with_plain_numbers
 from .places import MISSING, Attributes, Entries, holder_of, is_same_value, place_of
-from .reads import UNWATCHED, Reads
+from .reads import Reads
 
 _SWITCHES = (bool, str, type(None))
 """Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
 
 
-class PythonGuards:
-    """The facts of one program."""
+class FactList:
+    """Facts, and whether they hold."""
 
-    __slots__ = (
-        "_before_state", "_held", "_holds", "_only_state", "_with_hooks", "compares_identity", "facts", "met_again",
-        "optimizers", "reached_gradients", "reached_tensors", "replaced_numbers", "schedules", "visited_ids",
-    )  # fmt: skip
+    __slots__ = ("_holds", "facts")
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
-        self.replaced_numbers: list[tuple[Any, Any]] = []
-        """Places where the function put a number that differs from call to call; a plain one is there now."""
-        self.optimizers: list[Any] = []
-        self.schedules: list[Any] = []
-        self.visited_ids: set[int] = set()
-        """Identities of containers of before that are reached."""
-        self.met_again: set[int] = set()
-        """Identities of what is reached in several ways."""
-        self.reached_tensors: dict[int, Tensor] = {}
-        """Tensors that are reached by a place, by identity; empty after the trace."""
-        self.reached_gradients: dict[int, Tensor] = {}
-        """Their gradients, which are reached by them alone."""
-        self.compares_identity = False
-        """Whether the code may ask whether two tensors are one object."""
-        self._before_state: list[Fact] = []
-        """The facts as they were before an optimizer made its state."""
-        self._only_state: dict[int, int] = {}
-        """Containers in the state of an optimizer and nowhere else: its identity, by theirs."""
-        self._held: set[int] = set()
-        """Identities of what objects of before lead to: it is of before, too."""
-        self._with_hooks: set[int] = set()
         self._holds: Callable[[], bool] | None = None
-        for setting in AMBIENT:
-            self._add_dict(setting)
-        self.facts += [Place(Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]
-
-    @classmethod
-    def of(cls, reads: Reads, ran: Sequence[Code]) -> PythonGuards:
-        """Guards for all that some code can have read."""
-        guards = cls()
-        guards.are_there(reads.outside.values())
-        reads.ages.look()
-        reads.functions_ran(ran)
-        guards.take(reads, lambda x: True, refuses=False)
-        for place in guards.places:
-            place.was = with_plain_numbers(place.was)
-        return guards
-
-    def knows(self, x: Any) -> bool:
-        """Whether something is reached from what was there before."""
-        return id(x) in self._held
-
-    def are_there(self, objects: Iterable[Any]) -> None:
-        """These objects were there before."""
-        self._held.update(map(id, objects))
 
     def each(self, kind: type[Any]) -> list[Any]:
         """The facts of a kind."""
@@ -108,7 +62,6 @@ class PythonGuards:
         """Whether the contents of arrays are compared."""
         return any(type(fact) is Content for fact in self.facts)
 
-    # -- what has changed
     @property
     def holds(self) -> Callable[[], bool]:
         """A function that says whether everything is the very object that it was."""
@@ -137,12 +90,6 @@ class PythonGuards:
                 return fact.describe()
         return None
 
-    def describe_effect(self) -> str | None:
-        """What the function has changed, or left a number of the trace in, in words."""
-        if self.replaced_numbers:
-            return f"a number that is another one in each call was put under {self.replaced_numbers[0][1]!r}"
-        return self.describe_change()
-
     def _is_alike(self, place: Place) -> bool:
         """Whether a place holds what code cannot tell from what was there, which is compared from here on."""
         now, before = place.now(), place.was
@@ -167,20 +114,6 @@ class PythonGuards:
         for a, b in pairs if not isinstance(now, set) else ():
             if a is not b:
                 self._rebind(a, b)
-
-    def restore(self) -> None:
-        """Put everything back, after a trace that failed or was undone."""
-        if self._before_state:
-            self.replace(self._before_state)
-            self._before_state = []
-        places = {place.at for place in self.each(Place)}
-        for fact in sorted(self.facts, key=lambda fact: fact.rank):
-            if type(fact) is Size:
-                fact.remove_others(places)
-            elif not (type(fact) is Place and not fact.is_compared):
-                fact.restore()
-        self._holds = None
-        self.replaced_numbers.clear()
 
     def refresh(self) -> None:
         """Compare with what is there now from here on."""
@@ -220,6 +153,93 @@ class PythonGuards:
             found.update((place_of(fact.of, key), (fact.of, key, fact.of[key])) for key in new)
         return [entry for at, entry in found.items() if at not in there]
 
+    def _drop(self, ids: set[int]) -> None:
+        """Compare nothing of some objects."""
+        if ids:
+            self.replace([fact for fact in self.facts if id(fact.object) not in ids or type(fact) is Absent])
+
+    def _add_dict(self, x: Any) -> None:
+        """All entries of a dict."""
+        holder = holder_of(x)
+        self.facts.append(Size(holder, len(holder)))
+        self.facts += [Place(holder, key, holder[key]) for key in list(holder) if not _is_unwatched(key)]
+
+
+class PythonGuards(FactList):
+    """The facts of one program."""
+
+    __slots__ = (
+        "_before_state", "_held", "_only_state", "_with_hooks", "compares_identity", "met_again",
+        "optimizers", "reached_gradients", "reached_tensors", "replaced_numbers", "schedules", "visited_ids",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.replaced_numbers: list[tuple[Any, Any]] = []
+        """Places where the function put a number that differs from call to call; a plain one is there now."""
+        self.optimizers: list[Any] = []
+        self.schedules: list[Any] = []
+        self.visited_ids: set[int] = set()
+        """Identities of containers of before that are reached."""
+        self.met_again: set[int] = set()
+        """Identities of what is reached in several ways."""
+        self.reached_tensors: dict[int, Tensor] = {}
+        """Tensors that are reached by a place, by identity; empty after the trace."""
+        self.reached_gradients: dict[int, Tensor] = {}
+        """Their gradients, which are reached by them alone."""
+        self.compares_identity = False
+        """Whether the code may ask whether two tensors are one object."""
+        self._before_state: list[Fact] = []
+        """The facts as they were before an optimizer made its state."""
+        self._only_state: dict[int, int] = {}
+        """Containers in the state of an optimizer and nowhere else: its identity, by theirs."""
+        self._held: set[int] = set()
+        """Identities of what objects of before lead to: it is of before, too."""
+        self._with_hooks: set[int] = set()
+        for setting in AMBIENT:
+            self._add_dict(setting)
+        self.facts += [Place(Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]
+
+    @classmethod
+    def of(cls, reads: Reads, ran: Sequence[Code]) -> PythonGuards:
+        """Guards for all that some code can have read."""
+        guards = cls()
+        guards.are_there(reads.outside.values())
+        reads.ages.look()
+        reads.functions_ran(ran)
+        guards.take(reads, lambda x: True, refuses=False)
+        for place in guards.places:
+            place.was = with_plain_numbers(place.was)
+        return guards
+
+    def knows(self, x: Any) -> bool:
+        """Whether something is reached from what was there before."""
+        return id(x) in self._held
+
+    def are_there(self, objects: Iterable[Any]) -> None:
+        """These objects were there before."""
+        self._held.update(map(id, objects))
+
+    def describe_effect(self) -> str | None:
+        """What the function has changed, or left a number of the trace in, in words."""
+        if self.replaced_numbers:
+            return f"a number that is another one in each call was put under {self.replaced_numbers[0][1]!r}"
+        return self.describe_change()
+
+    def restore(self) -> None:
+        """Put everything back, after a trace that failed or was undone."""
+        if self._before_state:
+            self.replace(self._before_state)
+            self._before_state = []
+        places = {place.at for place in self.each(Place)}
+        for fact in sorted(self.facts, key=lambda fact: fact.rank):
+            if type(fact) is Size:
+                fact.remove_others(places)
+            elif not (type(fact) is Place and not fact.is_compared):
+                fact.restore()
+        self._holds = None
+        self.replaced_numbers.clear()
+
     # -- what the program does by itself
     def optimizer_state_began(self, optimizer: Any) -> None:
         """The state that an optimizer made on its first step is what is watched from here on.
@@ -248,11 +268,6 @@ class PythonGuards:
         Such a function sets gradients to None or reads options. What other code does to the state is nothing to it.
         """
         self._drop({held for held, of in self._only_state.items() if of not in used})
-
-    def _drop(self, ids: set[int]) -> None:
-        """Compare nothing of some objects."""
-        if ids:
-            self.replace([fact for fact in self.facts if id(fact.object) not in ids or type(fact) is Absent])
 
     def stop_watching(self, holder: Any, key: Any, objects: set[int]) -> None:
         """The program itself puts something in a place: compare neither it nor the containers and tensors in it."""
@@ -438,12 +453,6 @@ class PythonGuards:
             if not (type(key) is str and key == "__dict__"):  # which may be made when it is asked for
                 name = key if isinstance(key, str) else type(key).__name__
                 raise AsWritten(f"{name!r} was changed before torch.compile could see what it was", lasting=False)
-
-    def _add_dict(self, x: Any) -> None:
-        """All entries of a dict."""
-        holder = holder_of(x)
-        self.facts.append(Size(holder, len(holder)))
-        self.facts += [Place(holder, key, holder[key]) for key in list(holder) if not _is_unwatched(key)]
 
 
 _MODES = ("default_device", "device_stack", "grad_layout")

@@ -62,7 +62,7 @@ def key_of_constant(x: Any) -> Any:
         return x.__class__, x
     if isinstance(x, CONSTANTS):
         held = attributes_of(x)
-        if held is None or (isinstance(x, np.ndarray) and x.dtype.hasobject):
+        if held is None or _has_slots(type(x)) or (isinstance(x, np.ndarray) and x.dtype.hasobject):
             return id(x)
         if isinstance(x, np.ndarray | np.generic):
             return x.__class__, x.dtype, x.shape, x.tobytes(), held
@@ -74,7 +74,7 @@ def key_of_constant(x: Any) -> Any:
 def attributes_of(x: Any) -> tuple[Any, ...] | None:
     """The attributes that somebody gave an object, if all are plain values; None if they cannot be told apart so."""
     held = getattr(x, "__dict__", None) or {}
-    if all(isinstance(v, PLAIN_VALUES) for v in held.values()) and not _has_slots(type(x)):
+    if all(isinstance(v, PLAIN_VALUES) for v in held.values()):
         return tuple([(name, v.__class__, repr(v)) for name, v in sorted(held.items())])
     return None
 

@@ -22,7 +22,7 @@ import weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import numpy as np
@@ -33,13 +33,11 @@ from ...._engine.memory.tensor import Tensor
 from .array_contents import ARRAYS, array_content, kept_results, results_of
 from .code_that_reads import CALLERS, OURS, USERS, Code, code_of, is_ours, whose
 from .facts import Alive, Cached
+from .notes import Notes
 from .places import LOCKS, MISSING, Attributes, Cell, Class, Lock, OfThread
 from .pure_calls import EFFECT, context_of_decimals, describe, verdict
 
-if TYPE_CHECKING:
-    from .reads import Reads
-
-Kind = Callable[["Reads", Any, Code, bool, bool], None]
+Kind = Callable[[Notes, Any, Code, bool, bool], None]
 _NO_ATTRIBUTES = types.MappingProxyType[str, Any]({})
 """Stands for the attributes of an object without a dict: one for all, since identities of new ones come again."""
 
@@ -47,7 +45,7 @@ _NO_ATTRIBUTES = types.MappingProxyType[str, Any]({})
 # --- by the attributes that code names ------------------------------------------------------------------------
 
 
-def instance(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def instance(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An object of a user's class."""
     cls = type(x)
     if cls is decimal.Decimal:
@@ -66,7 +64,7 @@ def instance(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
     attributes(r, _NO_ATTRIBUTES if held is None else held, x, code, named)
 
 
-def attributes(r: Reads, held: Any, x: Any, code: Code, named: bool) -> None:
+def attributes(r: Notes, held: Any, x: Any, code: Code, named: bool) -> None:
     """The attributes of an object that code names; `held` is its dict."""
     names, cls = r.names(code), type(x)
     r.owners[id(held)] = x
@@ -96,7 +94,7 @@ def attributes(r: Reads, held: Any, x: Any, code: Code, named: bool) -> None:
         _all_attributes(r, held, x, cls, code)
 
 
-def _of_layer(r: Reads, held: Any, x: Any, code: Code, names: frozenset[str]) -> frozenset[str]:
+def _of_layer(r: Notes, held: Any, x: Any, code: Code, names: frozenset[str]) -> frozenset[str]:
     """Parameters, buffers and submodules that are named; all of a module that is a container."""
     there: set[str] = set()
     for kind in ("_parameters", "_buffers", "_modules"):
@@ -114,7 +112,7 @@ def _of_layer(r: Reads, held: Any, x: Any, code: Code, names: frozenset[str]) ->
     return names - there
 
 
-def _all_attributes(r: Reads, held: Any, x: Any, cls: type, code: Code) -> None:
+def _all_attributes(r: Notes, held: Any, x: Any, cls: type, code: Code) -> None:
     if ("all", id(x)) in r.once:
         return
     r.once.add(("all", id(x)))
@@ -128,7 +126,7 @@ def _all_attributes(r: Reads, held: Any, x: Any, cls: type, code: Code) -> None:
                 of_class(r, cls, name, code)
 
 
-def _noticed(r: Reads, code: Code, missing: Collection[str], cls: type = object) -> Collection[str]:
+def _noticed(r: Notes, code: Code, missing: Collection[str], cls: type = object) -> Collection[str]:
     """Of names that are missing, those of which code notices when they are there, or which it gives a value."""
     if not missing or code.catches or r.handlers or code.may_ask_for_absent:
         return missing
@@ -138,7 +136,7 @@ def _noticed(r: Reads, code: Code, missing: Collection[str], cls: type = object)
     return code.writes.intersection(missing)
 
 
-def tensor(r: Reads, x: Tensor, code: Code, placed: bool) -> None:
+def tensor(r: Notes, x: Tensor, code: Code, placed: bool) -> None:
     """A tensor: attributes that somebody gave it, what code asks of it, its gradient and hooks."""
     if id(code) not in r.names_in_tensors:
         missing = _on_class(r, Tensor, code, r.names(code))[2]
@@ -161,12 +159,12 @@ def tensor(r: Reads, x: Tensor, code: Code, placed: bool) -> None:
                 r.push(hooks, code, True, False, False)
 
 
-def _of_thread(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def _of_thread(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """Attributes that each thread has for itself."""
     attributes(r, OfThread(x), x, code, named)
 
 
-def whole(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def whole(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An object of this package that holds what users put into it; its own code is not looked at.
 
     An iterator is one for what it iterates over, too.
@@ -178,7 +176,7 @@ def whole(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
         container(r, held, code, True, named and hasattr(type(x), "__next__"))
 
 
-def ours(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def ours(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An object of this package: attributes that code names, such as a flag."""
     held = dict_of(x)
     for name in () if held is None else r.names(code) & held.keys():
@@ -186,7 +184,7 @@ def ours(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
         r.place(held, name, code, goes_on=False)
 
 
-def layer_called(r: Reads, code: Code, module: Any) -> None:
+def layer_called(r: Notes, code: Code, module: Any) -> None:
     """A layer is called: what the call itself looks at."""
     held = vars(module)
     r.owners[id(held)] = module
@@ -213,7 +211,7 @@ def layer_called(r: Reads, code: Code, module: Any) -> None:
 _KINDS_OF_HOOKS = ("_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
 
 
-def optimizer(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def optimizer(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An optimizer: its groups, hooks and state."""
     held = vars(x)
     if id(x) not in r.optimizers:
@@ -232,7 +230,7 @@ def optimizer(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
             container(r, held[name], code, True, False)
 
 
-def schedule(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def schedule(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A schedule of learning rates: all of it."""
     if id(x) not in r.schedules:
         r.schedules[id(x)] = x
@@ -244,7 +242,7 @@ def schedule(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
 # --- classes --------------------------------------------------------------------------------------------------
 
 
-def of_class(r: Reads, cls: type, name: str, code: Code) -> Any:
+def of_class(r: Notes, cls: type, name: str, code: Code) -> Any:
     """What a class has under a name, and that none of the classes before it has it."""
     bases = cls.__mro__
     if ("bases", id(cls)) not in r.once:
@@ -267,7 +265,7 @@ def of_class(r: Reads, cls: type, name: str, code: Code) -> Any:
     return MISSING
 
 
-def _behind(r: Reads, bases: Iterable[type], name: str, code: Code) -> None:
+def _behind(r: Notes, bases: Iterable[type], name: str, code: Code) -> None:
     """What `super()` may find: the same name in the classes behind."""
     for base in filter(is_python_class, bases):
         if name not in base.__dict__:
@@ -278,7 +276,7 @@ def _behind(r: Reads, bases: Iterable[type], name: str, code: Code) -> None:
             _value_of_class(r, base.__dict__[name], code)
 
 
-def _value_of_class(r: Reads, value: Any, code: Code) -> None:
+def _value_of_class(r: Notes, value: Any, code: Code) -> None:
     parts: tuple[Any, ...] = (value,)
     if isinstance(value, property):
         parts = (value.fget, value.fset, value.fdel)
@@ -290,7 +288,7 @@ def _value_of_class(r: Reads, value: Any, code: Code) -> None:
         r.push(part, code, True, True, False)
 
 
-def _on_class(r: Reads, cls: type, code: Code, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
+def _on_class(r: Notes, cls: type, code: Code, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     """Which names a class has; which of these are slots; which it has not."""
     values = {name: of_class(r, cls, name, code) for name in names}
     found = [name for name, v in values.items() if v is not MISSING and not isinstance(v, property)]
@@ -300,12 +298,12 @@ def _on_class(r: Reads, cls: type, code: Code, names: Iterable[str]) -> tuple[li
     return found, data, missing
 
 
-def _absent_on_bases(r: Reads, cls: type, names: Collection[str]) -> None:
+def _absent_on_bases(r: Notes, cls: type, names: Collection[str]) -> None:
     for base in filter(is_python_class, cls.__mro__ if names else ()):
         r.note_absent(base, names)
 
 
-def class_(r: Reads, x: type, code: Code, placed: bool, named: bool) -> None:
+def class_(r: Notes, x: type, code: Code, placed: bool, named: bool) -> None:
     """A class: what code names of it and of its bases."""
     if x is decimal.Decimal:
         r.state(context_of_decimals)
@@ -346,7 +344,7 @@ _WITHOUT_FLAGS = (types.FunctionType, types.BuiltinFunctionType, type, Tensor)
 """What this package and JAX have in their modules beside modules and objects with flags."""
 
 
-def module(r: Reads, x: types.ModuleType, code: Code, placed: bool, named: bool) -> None:
+def module(r: Notes, x: types.ModuleType, code: Code, placed: bool, named: bool) -> None:
     """A module: the variables that code names; all of a user's if it computes names."""
     held = vars(x)
     r.owners[id(held)] = x
@@ -377,7 +375,7 @@ _DESCRIBE = frozenset(["signature", "getfullargspec", "get_annotations", "get_ty
 """Functions of the standard library that look at all of these."""
 
 
-def function(r: Reads, x: types.FunctionType, code: Code, placed: bool, named: bool) -> None:
+def function(r: Notes, x: types.FunctionType, code: Code, placed: bool, named: bool) -> None:
     """A function: its attributes and defaults; what it is made of counts if it runs."""
     ours, held, names = whose(x.__code__.co_filename) is OURS, x.__dict__, r.names(code)
     if held:
@@ -409,13 +407,13 @@ def function(r: Reads, x: types.FunctionType, code: Code, placed: bool, named: b
         r.push(x.__defaults__, code, True, True, False)
 
 
-def method(r: Reads, x: types.MethodType, code: Code, placed: bool, named: bool) -> None:
+def method(r: Notes, x: types.MethodType, code: Code, placed: bool, named: bool) -> None:
     """A bound method: its function and its object."""
     r.push(x.__func__, code, placed, named)
     r.push(x.__self__, code, placed, named)
 
 
-def builtin(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def builtin(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A function written in C, which is called: its object; one that acts must not be handed on."""
     owner = getattr(x, "__self__", None)
     if owner is not None and not isinstance(owner, types.ModuleType | type):
@@ -427,12 +425,12 @@ def builtin(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
             raise AsWritten(f"{describe(x)} is handed on, and it may act outside{code.place()}", lasting=False)
 
 
-def _names(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def _names(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """What looks up attributes by name: the names."""
     r.add_names(code, (n for text in x.__reduce__()[1] if isinstance(text, str) for n in text.split(".")))
 
 
-def cached(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def cached(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A function that keeps its results: the function, and the results."""
     if ("cached", id(x)) not in r.once:
         r.once.add(("cached", id(x)))
@@ -445,7 +443,7 @@ def cached(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
 # --- by what is in them ---------------------------------------------------------------------------------------
 
 
-def container(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def container(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A list, dict, tuple, set or deque: all that is in it, and its attributes where its class is a user's."""
     if x is sys.modules and code.whose is CALLERS:
         return  # where the standard library looks up whose a class is
@@ -461,13 +459,13 @@ def container(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
         r.push(x.default_factory, code, placed, named, False)
 
 
-def container_of_a_class(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def container_of_a_class(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A container whose class is none of Python's plain ones: its items and its attributes."""
     container(r, x, code, placed, named)
     instance(r, x, code, placed, named)
 
 
-def array_(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def array_(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An array: its elements, and its attributes."""
     is_new = placed and r.note_content(x, array_content(x) if placed else None)
     if isinstance(x, np.ndarray) and x.dtype == object:
@@ -477,7 +475,7 @@ def array_(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
         instance(r, x, code, placed, named)
 
 
-def leads_on(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def leads_on(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A view, a proxy, a slice or the like: what it holds."""
     for part in gc.get_referents(x):
         if type(part) is dict and id(part) not in r.owners:
@@ -485,24 +483,24 @@ def leads_on(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
         r.push(part, code, placed, named)
 
 
-def partial(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def partial(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A partial: its function and arguments."""
     for name in ("func", "args", "keywords"):
         r.put(Attributes(x), x, name, getattr(x, name), code)
     leads_on(r, x, code, placed, named)
 
 
-def cell(r: Reads, x: types.CellType, code: Code, placed: bool, named: bool) -> None:
+def cell(r: Notes, x: types.CellType, code: Code, placed: bool, named: bool) -> None:
     """A closure's cell: what is in it."""
     r.put(Cell(x), x, "cell_contents", Cell(x).get("cell_contents", MISSING), code)
 
 
-def memory(r: Reads, x: memoryview, code: Code, placed: bool, named: bool) -> None:
+def memory(r: Notes, x: memoryview, code: Code, placed: bool, named: bool) -> None:
     """A view of memory: the array that it belongs to."""
     r.push(x.obj, code, placed, named)
 
 
-def weak(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def weak(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A weak reference or a proxy: that what it leads to is there, which is not kept alive for it."""
     is_ref = issubclass(type(x), weakref.ref)
     there: Any = x() if is_ref else _behind_proxy(x)
@@ -523,12 +521,12 @@ def _behind_proxy(x: Any) -> Any:
         return None
 
 
-def _variable(r: Reads, x: ContextVar[Any], code: Code, placed: bool, named: bool) -> None:
+def _variable(r: Notes, x: ContextVar[Any], code: Code, placed: bool, named: bool) -> None:
     """A context variable: its value."""
     r.variable(x, code)
 
 
-def lock(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def lock(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A lock, which the function may take and give back. While it is traced it must not wait for others."""
     text = repr(x)
     mine = "<unlocked" in text or f"owner={threading.get_ident()} " in text
@@ -540,7 +538,7 @@ def lock(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
 # --- what nothing tells ---------------------------------------------------------------------------------------
 
 
-def iterator(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def iterator(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An iterator: what it goes over; one from outside is opaque, since it goes on."""
     if placed and named and r.ages.is_old(x):
         raise _unknown_state(x)
@@ -549,7 +547,7 @@ def iterator(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
             r.push(part, code, False, True)
 
 
-def opaque(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def opaque(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An object with state in C."""
     if placed and named and r.ages.is_old(x) and not _only_calls_stream(x, code):
         raise _unknown_state(x)
@@ -566,7 +564,7 @@ def _only_calls_stream(x: Any, code: Code) -> bool:
     return not any(hasattr(type(x), name) for name in code.values)
 
 
-def safe(r: Reads, x: Any, code: Code, placed: bool, named: bool) -> None:
+def safe(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An object in which nothing ever changes."""
     if type(x) is decimal.Decimal:
         r.state(context_of_decimals)

@@ -365,7 +365,7 @@ class NumberLog(Recording):
             return "a number is no longer where it was"
         self._ahead = True
         try:
-            why = self._replay_steps(self.values.own, args)
+            why = _replay_steps(self.steps, self.values.own, args[self.first_number_input :])
         except Exception:  # the function is traced again, and the user sees the error then
             why = "computing a number failed"
         except BaseException:
@@ -375,41 +375,43 @@ class NumberLog(Recording):
             self.restore()
         return why
 
-    def _replay_steps(self, values: list[Any], args: Sequence[Any]) -> str | None:
-        for step in self.steps:
-            kind, slot = step[0], step[1]
-            if kind == READ:
-                value = step[2][step[3]]
-                for i in step[4]:
-                    value = value[i]
-                if type(value) is not step[5]:
-                    return f"{step[3]!r} has become a {type(value).__name__}"
-                values[slot] = value
-            elif kind == GIVEN:
-                values[slot] = args[self.first_number_input + step[2]]
-            elif kind == OP:
-                values[slot] = step[2](*[values[i] for i in step[3]])
-            elif kind == CHECK:
-                if not same(values[slot], step[2]):
-                    return OftenAnew(_CHANGED_NUMBER_DECIDES + step[3]) if step[4] else _NUMBER_DECIDES + step[3]
-            elif kind == WRITE:
-                s = step[3]
-                slot[step[2]] = s[0](values[i] for i in s[1]) if isinstance(s, tuple) else values[s]
-            elif kind == EVENT:
-                slot(*[values[i] for i in step[2]], **{k: values[i] for k, i in step[3].items()})
-            elif kind == ARRAY:
-                values[slot] = step[2].array
-            else:
-                value = slot[step[2]]
-                if type(value) is not step[3] or len(value) != step[4]:
-                    return f"{step[2]!r} has another length or type"
-        return None
-
 
 _CHANGED_NUMBER_DECIDES = (
     "a number that the function changes itself decides what it does or is turned into text or a size at "
 )
 _NUMBER_DECIDES = "what the function does, a text or a size depends on numbers among its arguments at "
+
+
+def _replay_steps(steps: Sequence[tuple[Any, ...]], values: list[Any], args: Sequence[Any]) -> str | None:
+    """Take all steps with the numbers among some arguments; why they are other steps this time, or None."""
+    for step in steps:
+        kind, slot = step[0], step[1]
+        if kind == READ:
+            value = step[2][step[3]]
+            for i in step[4]:
+                value = value[i]
+            if type(value) is not step[5]:
+                return f"{step[3]!r} has become a {type(value).__name__}"
+            values[slot] = value
+        elif kind == GIVEN:
+            values[slot] = args[step[2]]
+        elif kind == OP:
+            values[slot] = step[2](*[values[i] for i in step[3]])
+        elif kind == CHECK:
+            if not same(values[slot], step[2]):
+                return OftenAnew(_CHANGED_NUMBER_DECIDES + step[3]) if step[4] else _NUMBER_DECIDES + step[3]
+        elif kind == WRITE:
+            s = step[3]
+            slot[step[2]] = s[0](values[i] for i in s[1]) if isinstance(s, tuple) else values[s]
+        elif kind == EVENT:
+            slot(*[values[i] for i in step[2]], **{k: values[i] for k, i in step[3].items()})
+        elif kind == ARRAY:
+            values[slot] = step[2].array
+        else:
+            value = slot[step[2]]
+            if type(value) is not step[3] or len(value) != step[4]:
+                return f"{step[2]!r} has another length or type"
+    return None
 
 
 class ReturnedNumber:

@@ -27,10 +27,11 @@ from ...._core.errors.messages import AsWritten
 from .ages import Ages
 from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, not_looked_at
 from .kinds import layer_called
+from .notes import ATOMS
 from .number_arguments import NeedsPlainNumbers
 from .places import LOCKS, MISSING
 from .pure_calls import EFFECT, HOLDER, READER, STATE, VARIABLE, describe, teller_of, verdict
-from .reads import ATOMS, Reads
+from .reads import Reads
 
 _ARGUMENTS = 0x04, 0x08
 """Flags of code that takes further arguments, by position and by name."""

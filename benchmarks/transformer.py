@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from torchgrad_jax._bridge.compile.calls import Call, Request
+from torchgrad_jax._bridge.compile.calls import Call
 
 from .by_hand import BETAS, DECAY, EPS, RATE, adamw_step, first_state, repeated
 
@@ -94,7 +94,7 @@ def retrace(t: Any) -> Step:
     step(*batch)
     compiled = t.compile(step)
     call = Call.of(tuple(batch), {}, 0, compiled.batches, plain_numbers=False)
-    return lambda: compiled.traced_again(call, Request())
+    return lambda: compiled.traced_again(call)
 
 
 def _array_step() -> tuple[Callable[..., Any], tuple[Any, ...], tuple[Any, ...]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import Size, Tensor, _is_all_true, no_grad, tensor
+from .._bridge.compile.watch.observer import looks_at_parts
 from .._core.errors import warn
 from .._core.errors.checks import fail_if, is_traced
 from .._core.state import MODES
@@ -302,3 +303,6 @@ class Distribution:
                 value = self.__dict__[name]
                 parts.append(f"{name}: {value if value.numel() == 1 else value.size()}")
         return f"{self.__class__.__name__}({', '.join(parts)})"
+
+
+looks_at_parts(Distribution.__init__, lambda given: [(type(given["self"]), {}, "_validate_args")])

@@ -661,7 +661,7 @@ def test_the_recompile_limit_warns_once_and_names_what_came_in_many_kinds():
     with pytest.warns(UserWarning, match=told):
         assert f(torch.ones(4), w[:1], 7).tolist() == [8.0] * 4
     assert f(torch.ones(5), w[:1], 1).tolist() == [2.0] * 5  # told once
-    assert f.evicted == 2
+    assert f.programs.evicted == 2
 
 
 def test_asking_for_sizes_as_inputs_warns_and_changes_nothing(monkeypatch):

@@ -231,7 +231,7 @@ def test_what_has_no_steps_is_refused(name):
 
 def test_a_function_that_runs_as_it_is_written():
     fast = torch.compile(lambda x: x * 2, backend="inductor")
-    fast.written = True
+    fast.patience.written = True
     assert fast.many(torch.ones(2, 1)).tolist() == [[2.0], [2.0]]
     assert fast.counts["eager"] == 2
 

@@ -1,5 +1,7 @@
 """`step.lower(*args)` shows a program without running it; `step.explain()` says what the programs do."""
 
+from types import SimpleNamespace
+
 import jax
 import pytest
 
@@ -154,9 +156,32 @@ def test_collectives_are_read_off_the_text(monkeypatch):
     assert program.collectives() == [("all-reduce", "f32[2,8]"), ("all-gather", "(f32[4], f32[8])")]
 
 
+@pytest.mark.parametrize("first", ["cache", "attribute", "module"])
+def test_what_a_first_call_does_once_hides_no_program(first, tmp_path, monkeypatch):
+    """As a call does, `lower` makes more than one attempt; afterwards nothing of them is left."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "met_in_the_first_call.py").write_text("factor = 2.0")
+    held = SimpleNamespace(cache={})
+
+    def step(x):
+        if first == "module":
+            import met_in_the_first_call
+
+            return x * met_in_the_first_call.factor
+        if first == "attribute" and not hasattr(held, "factor"):
+            held.factor = 2.0
+        return x * (held.cache.setdefault("factor", 2.0) if first == "cache" else held.factor)
+
+    fast = torch.compile(step)
+    assert "multiply" in fast.lower(torch.ones(2)).as_text()
+    assert vars(held) == {"cache": {}}
+    assert fast(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert fast.counts["eager"] == 0, fast.reasons
+
+
 def test_a_function_that_is_not_compiled_has_no_program():
     fast = torch.compile(lambda x: x)
-    fast.written = True
+    fast.patience.written = True
     with pytest.raises(RuntimeError, match="no program to look at"):
         fast.lower(torch.ones(1))
 

@@ -1,9 +1,11 @@
 """`torch.compile`: a function over tensors, with all it does to the outside, as one XLA program.
 
 Lives here: `compile.py`, the function that users call; `compiled.py`, which finds the program for the arguments of a
-call, or traces a new one; `verification.py` (`verify=`), `inspection.py` (`step.lower()`, `step.explain()`),
-`many_steps.py` (a loop of XLA over batches) and `buckets.py` (a few sizes for many). The rest is in three wings:
-`watch/` sees what code reads, `trace/` turns one run of it into steps, `program/` runs these again.
+call among those of `programs.py`, or makes an `attempt.py` at a new one; `patience.py` decides how long a function is
+compiled; `calls.py`, what a call is and comes to; `verification.py` (a step checks itself), `inspection.py`
+(`step.lower()`, `step.explain()`), `many_steps.py` (a loop of XLA over batches) and `buckets.py` (a few sizes for
+many). The rest is in three wings: `watch/` sees what code reads, `trace/` turns one run of it into steps, `program/`
+runs these again.
 
 May import: `watch/` < `trace/` < `program/`, in this order, and `_engine` and `_functions`.
 

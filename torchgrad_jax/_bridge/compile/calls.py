@@ -8,18 +8,19 @@ of an attempt to trace the function for it.
 
 from __future__ import annotations
 
+import enum
 from typing import Any, NamedTuple
 
 import jax
-import numpy as np
 
+from ..._core.errors.messages import AsWritten
 from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.tensor import Tensor
+from .trace.first_calls import Once
 from .watch import object_trees
 from .watch.array_arguments import is_array_input, tensor_for
-from .watch.keys import shape_of, shared_with
+from .watch.keys import CONSTANTS, attributes_of, key_of_constant, shape_of, shared_with
 from .watch.number_arguments import is_input
-from .watch.places import PLAIN_VALUES
 
 
 class Call(NamedTuple):
@@ -71,17 +72,14 @@ class Call(NamedTuple):
             if isinstance(x, Tensor):
                 key.append((x.__class__, x._m, x._rg or requires_grad_of(x), shared_with(tensors, x)))
                 if x.__dict__:
-                    key.append(_attributes(x))
+                    held = attributes_of(x)
+                    key.append(id(x) if held is None else held)
                 tensors.append(x)
             elif is_input(x):
                 key.append((x.__class__,))
                 numbers.append(x)
-            elif isinstance(x, float):
-                key.append((x.__class__, float(x).hex()))  # 0.0 and -0.0 are two numbers
-            elif isinstance(x, PLAIN_VALUES):
-                key.append((x.__class__, x))
-            elif isinstance(x, np.ndarray | np.generic):  # constants of the program
-                key.append((x.dtype, x.shape, x.tobytes()))
+            elif isinstance(x, CONSTANTS):
+                key.append(key_of_constant(x))
             elif not plain_numbers and is_array_input(x):
                 key.append((jax.Array, jax.typeof(x)))
                 tensors.append(tensor_for(x, flat))
@@ -92,14 +90,6 @@ class Call(NamedTuple):
         return cls(tuple(key), args, kwargs, flat, tensors, numbers)
 
 
-def _attributes(x: Tensor) -> Any:
-    """What a program takes for granted of the attributes that the user gave a tensor: plain ones by their values."""
-    held = x.__dict__
-    if all(isinstance(v, PLAIN_VALUES) for v in held.values()):
-        return tuple([(name, v.__class__, repr(v)) for name, v in sorted(held.items())])
-    return id(x)
-
-
 class Request(NamedTuple):
     """How a function is to be traced."""
 
@@ -107,6 +97,8 @@ class Request(NamedTuple):
     """Whether an argument that it also knows from elsewhere is one tensor; it is right for no other argument then."""
     stand_ins: dict[int, Tensor] = {}
     """Arguments that it also knows from elsewhere, for which others are given to it."""
+    done: tuple[Once, ...] = ()
+    """What an earlier trace for this call has done."""
 
 
 class Ran(NamedTuple):
@@ -115,12 +107,31 @@ class Ran(NamedTuple):
     result: Any
 
 
-class AsIs(NamedTuple):
-    """The function has to run as it is written, and all that the attempt has done is undone."""
+class How(enum.Enum):
+    """For how long a function runs as it is written."""
 
-    why: BaseException
-    of_these_arguments: bool = False
-    """Whether other arguments of this kind may have a program."""
+    NOW = "this call, of which nothing is noted"
+    NOTED = "this call; the reason is noted"
+    ARGUMENTS = "calls with these arguments"
+    WASTED = "this call; if that goes on, all later ones"
+    ALWAYS = "all calls from this one on"
+
+
+class AsIs(NamedTuple):
+    """The function has to run as it is written, and all that an attempt has done is undone."""
+
+    why: BaseException | str
+    how: How
+    once: Once | None = None
+    """What it did that a further trace would find done."""
+
+    @classmethod
+    def because(cls, error: BaseException) -> AsIs:
+        """The function cannot be compiled for an error that says for how long."""
+        if not isinstance(error, AsWritten):
+            return cls(error, How.ALWAYS)
+        once = Once(imports=error.imports) if error.imports else None
+        return cls(error, How.ALWAYS if error.lasting else How.WASTED, once)
 
 
 class Again(NamedTuple):
@@ -136,4 +147,5 @@ class WithPlainNumbers(NamedTuple):
 
 
 Outcome = Ran | AsIs | Again | WithPlainNumbers
-"""What an attempt to trace a function comes to; any other error is raised, once all is undone."""
+"""What an attempt to trace a function comes to; any other error is raised, once all is undone. A call comes to `Ran` or
+`AsIs`."""

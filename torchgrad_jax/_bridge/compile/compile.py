@@ -61,7 +61,8 @@ def compile(
             no padding.
         verify: before every so many runs the function is traced again, and has to give the program that is in use;
             `StaleProgramError` says where the two part. "warn" checks each run, warns, and runs the function as it is
-            written. `TORCHGRAD_JAX_VERIFY` in the environment says it for every compiled function.
+            written; 0 is for no check. `TORCHGRAD_JAX_VERIFY` in the environment says it for every compiled function.
+            Left out, a function is checked within one per cent of its time, warns, and is traced anew.
         shapes: the dimensions of the arguments that `buckets` names, as `{"x": "_, length", "y": "..., length"}`.
 
     Returns:
@@ -136,9 +137,9 @@ def _check_arguments(model: Any, dynamic: Any, shapes_spec: Any) -> None:
 def _programs() -> caches.CacheInfo:
     """How many programs all compiled functions keep; the limit is the number in force for each of them."""
     every = list(POLICY.compiled)
-    kept = sum(len(programs) for f in every for programs in list(f.entries.values()))
+    kept = sum(len(programs) for f in every for programs in list(f.programs.by_key.values()))
     runs, traced = (sum(f.counts[what] for f in every) for what in ("run", "traced"))
-    evicted = sum(f.evicted for f in every)
+    evicted = sum(f.programs.evicted for f in every)
     return caches.CacheInfo(kept, POLICY.recompile_limit, max(runs - traced, 0), traced, evicted)
 
 

@@ -121,17 +121,18 @@ def _input(source: Source, args: Sequence[Any]) -> Any:
 def explanation(compiled: Any, place: str) -> str:
     """What is known of a compiled function, as lines of text."""
     counts = compiled.counts
-    programs = [entry.program for entries in compiled.entries.values() for entry in entries]
+    programs = [entry for entries in compiled.programs.by_key.values() for entry in entries]
     lines = [
         f"{place}: {_some(len(programs), 'program')}; traced {_times(counts['traced'])}, run {_times(counts['run'])}, "
         f"as it is written {_times(counts['eager'])}"
     ]
-    if compiled.written:
+    if compiled.patience.written:
         lines.append("  It is not compiled any more.")
     names = _names(compiled.fn)
-    for number, program in enumerate(programs, 1):
+    for number, entry in enumerate(programs, 1):
         lines.append(f"program {number}")
-        lines += [f"  {what:<24}{text}" for what, text in _parts(program, names) if text]
+        lines += [f"  {what:<24}{text}" for what, text in _parts(entry.program, names) if text]
+        lines += [f"  {'checked by a trace':<24}{text}" for text in [_checks(entry)] if text]
     if compiled.reasons:
         lines.append("traced again, or given up, because")
         lines += [f"  {reason}" for reason in compiled.reasons[-_SHOWN:]]
@@ -176,6 +177,13 @@ def _parts(program: Program, names: dict[int, str]) -> Iterator[tuple[str, str]]
     if program.parts is not None:
         yield "backward", f"a program of its own; {program.parts.between} values are kept for it"
     yield "steps", str(len(traced.jaxpr.eqns))
+
+
+def _checks(entry: Entry) -> str:
+    """How often a program was checked by itself, and why it is not any more."""
+    clock = entry.clock
+    often = _times(clock.checks) if clock.checks else ""
+    return ", ".join(filter(None, (often, clock.why_not and f"not by itself: {clock.why_not}")))
 
 
 def _described(m: Any) -> str:

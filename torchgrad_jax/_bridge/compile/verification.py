@@ -4,25 +4,38 @@
 
 What differs is something that the function has read and no guard watches. `TORCHGRAD_JAX_VERIFY=1` in the environment
 does the same to every compiled function.
+
+Where nobody asks, a function does that for at most a hundredth of its time: a program that has run for a hundred times
+as long as a trace of it takes is due. What differs is told once, and the function is traced anew.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
+from ..._core.errors import warn
+from ..._core.errors.messages import AsWritten
+from .calls import AsIs, How
+from .program.entry import Clock, Entry
 from .program.program import Program
 from .program.results import is_known
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import TracedProgram
-from .watch.kinds_of_objects import is_ours
-from .watch.number_log import is_same_value
-from .watch.places import PLAIN_VALUES, place_of
+from .watch import explain
+from .watch.code_that_reads import is_ours
+from .watch.number_arguments import NeedsPlainNumbers
+from .watch.places import PLAIN_VALUES, is_same_value
+from .watch.stance import POLICY
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+|\bname=\w+")
 """What differs in the text of two programs without meaning anything."""
@@ -36,22 +49,109 @@ class Verification:
     """How often a function is checked, and what is done about a difference.
 
     Args:
-        asked: a number of runs, "warn" for every run, or None for what the environment says.
+        fn: the function.
+        asked: a number of runs, 0 for never, "warn" for every run, or None for what the environment says.
     """
 
-    def __init__(self, asked: int | str | None) -> None:
+    def __init__(self, fn: Callable[..., Any], asked: int | str | None) -> None:
         given = os.environ.get("TORCHGRAD_JAX_VERIFY", "") if asked is None else asked
-        self.warns = given == "warn"
-        if not self.warns and not str(given or 0).isdecimal():
+        self._fn, self._warns = fn, given == "warn"
+        if not self._warns and not str(given or 0).isdecimal():
             raise ValueError(f"torch.compile: verify has to be a number of runs or 'warn', but is {given!r}")
-        self.every = 1 if self.warns else int(given or 0)
-        """After how many runs, 0 for never."""
+        self.every = 1 if self._warns else int(given or 0)
+        """After how many runs; 0 if nobody asks for a number."""
+        self._by_budget = given == ""
         self._runs = 0
+        self._told = False
 
-    def is_due(self) -> bool:
+    def clock(self, program: Program, seconds: float) -> Clock:
+        """What says when a new program is due, whose trace has taken so many seconds."""
+        if not self._by_budget:
+            return Clock(seconds, "")
+        several = program.joint is not None or jax.process_count() > 1
+        return Clock(seconds, SEVERAL_PROCESSES if several else None)
+
+    def is_due(self, entry: Entry) -> bool:
         """Whether the run that is about to begin is to be checked."""
-        self._runs += bool(self.every)
-        return bool(self.every) and self._runs % self.every == 0
+        if self.every:
+            self._runs += 1
+            return self._runs % self.every == 0
+        return entry.left <= 0 and entry.clock.is_due
+
+    def take_reference(self, entry: Entry, again: Callable[[], Program | None]) -> bool:
+        """Keep what a second trace gives, which finds what the first one has made, such as constants.
+
+        Returns:
+            False where that is no program, or raises what the next call would: the next call is to be traced anew.
+        """
+        try:
+            entry.reference = again()
+        except (AsWritten, Exception):
+            return False
+        return True
+
+    def check(self, entry: Entry, again: Callable[[], Program | None]) -> AsIs | str | None:
+        """Trace a function again.
+
+        Args:
+            entry: the program in use.
+            again: traces the function; it gives None where the two programs do not compare.
+
+        Returns:
+            None if the program is the right one, or nothing is known; a text says why it is to be dropped, and the
+            function traced anew. As it was asked to, the function runs as it is written instead.
+
+        Raises:
+            StaleProgramError: if the program is stale, and that is to be an error.
+        """
+        began = time.perf_counter()
+        try:
+            difference = self._difference(entry, again)
+        except (AsWritten, NeedsPlainNumbers) as error:
+            if isinstance(error, AsWritten) and error.was_seen:
+                difference = f"it cannot be traced any more: {error}"
+            else:  # such as a view that no program can return, of these arguments: nothing is known
+                entry.clock.stop(f"it could not be traced again: {error.__cause__ or error}")
+                return AsIs(error, How.NOW) if self.every else None
+        finally:
+            entry.clock.was_traced(began, time.perf_counter())
+        return difference and self._stale(difference)
+
+    def _difference(self, entry: Entry, again: Callable[[], Program | None]) -> str | None:
+        fresh = again()
+        if fresh is None or _kept(entry.program) != _kept(fresh):
+            return None
+        # The second trace had what the first one made, and what its run has left.
+        if entry.reference is not None and describe_difference(entry.reference, fresh) is None:
+            return None
+        return describe_difference(entry.program, fresh)
+
+    def _stale(self, difference: str) -> AsIs | str:
+        text = f"torch.compile: the program of {explain.place(self._fn)} is stale: {difference}"
+        if not self.every:
+            if not self._told:
+                self._told = True
+                _warn(f"{text}. Results of earlier calls may be wrong. It is dropped, and the function is traced anew")
+            return f"a check has found that {difference}"
+        if not self._warns:
+            raise StaleProgramError(text)
+        explain.stale(text)
+        return AsIs(text, How.NOW)
+
+
+def _kept(program: Program) -> int:
+    """How many inputs are tensors that an earlier call has kept; where somebody puts others, they may be none."""
+    return sum(source.kind == "kept" for source in program.traced.sources)
+
+
+SEVERAL_PROCESSES = "several processes run it, and a trace in one of them might wait for the others"
+
+
+def _warn(text: str) -> None:
+    if POLICY.graph_breaks:
+        explain.log.warning("%s", text)
+    else:
+        warn.to_user(text)
 
 
 def describe_difference(used: Program, fresh: Program) -> str | None:
@@ -59,10 +159,21 @@ def describe_difference(used: Program, fresh: Program) -> str | None:
     where = next(filter(None, (check(used, fresh) for check in _CHECKS)), None)
     if where is None:
         return None
-    watched = {place_of(holder, key) for holder, key, _ in used.conditions.guards.places}
-    more = (key for holder, key, _ in fresh.conditions.guards.places if place_of(holder, key) not in watched)
-    unseen = next((f"; it reads {key!r}, which no guard of the program watches" for key in more), "")
-    return where + unseen
+    return where + next(_unseen(used, fresh), "")
+
+
+def _unseen(used: Program, fresh: Program) -> Iterator[str]:
+    """What in Python is not as the program in use takes for granted, and the fact that should have told."""
+    watched = [fact for fact in used.conditions.guards.facts if getattr(fact, "is_compared", True)]
+    for fact in watched:
+        if not fact.holds():
+            yield f"; {fact.describe()}, which its guard ({type(fact).__name__}) has not seen"
+    known = {(type(fact), id(fact.object), getattr(fact, "key", None)) for fact in watched}
+    for fact in fresh.conditions.guards.facts:
+        key = getattr(fact, "key", None)
+        if (type(fact), id(fact.object), key) not in known:
+            what = f"a {type(fact.object).__name__}" if key is None else repr(key)
+            yield f"; it reads {what}, which no guard ({type(fact).__name__}) watches"
 
 
 class _Steps:
@@ -118,7 +229,17 @@ def _content(value: Any) -> Any:
         array = np.asarray(value)
     except TypeError:  # random keys
         return "object", id(value)
-    return "constant", str(array.dtype), array.shape, array.tobytes()
+    large = array.nbytes > _SMALL
+    held = (
+        hashlib.blake2b(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data).digest()
+        if large
+        else array.tobytes()
+    )
+    return "constant", str(array.dtype), array.shape, held
+
+
+_SMALL = 4096
+"""Bytes of a constant that are kept for a comparison; of more of them it is a digest."""
 
 
 def _other_steps(used: Program, fresh: Program) -> str | None:
@@ -132,20 +253,40 @@ def _other_steps(used: Program, fresh: Program) -> str | None:
 
 def _other_sources(used: Program, fresh: Program) -> str | None:
     for before, now in zip_longest(_inputs(used), _inputs(fresh)):
-        if before != now:
-            return f"an input of the program ({(before or now)[0]}) is another one"
+        if before is None or now is None or not before.is_same(now):
+            kinds = [one.kind for one in (before, now) if one is not None]
+            return f"an input of the program ({kinds[0]}) is another one"
     return None
 
 
-def _inputs(program: Program) -> Iterator[tuple[Any, ...]]:
+class _Input(NamedTuple):
+    """Where a program takes an input from."""
+
+    kind: str
+    name: Any
+    is_constant: bool
+    array: Callable[[], Any]
+
+    def is_same(self, other: _Input) -> bool:
+        """Whether two programs take the same: a constant that the first trace put into a cache is found there later."""
+        if self.kind != other.kind:
+            return False
+        constant = self.is_constant or other.is_constant
+        if self.name == other.name and not (constant and self.name is None):
+            return True
+        return constant and _content(self.array()) == _content(other.array())
+
+
+def _inputs(program: Program) -> Iterator[_Input]:
     for i, source in enumerate(program.traced.sources):
-        constant = program.body.constants.get(i)
-        if constant is not None or (source.kind == "tensor" and id(source.what) in program.traced.constants):
-            yield _content(source.what.array if constant is None else constant.array())
+        array = functools.partial(source.array, ())
+        if (held := program.body.constants.get(i)) is not None:
+            yield _Input("tensor", None, True, held.array)
         elif source.kind in ("tensor", "grad"):
-            yield source.kind, _name(source.what)
+            made = source.kind == "tensor" and id(source.what) in program.traced.constants
+            yield _Input(source.kind, _name(source.what), made, array)
         else:
-            yield (source.kind,)
+            yield _Input(source.kind, None, False, array)
 
 
 def _other_results(used: Program, fresh: Program) -> str | None:

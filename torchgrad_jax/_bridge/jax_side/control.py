@@ -29,7 +29,7 @@ from ..._engine.memory.tensor import Tensor
 from ..._engine.modes.belonging import tensor_of_jax
 from ..._engine.tensor.values import loses_derivative
 from ..._functions import symbolic
-from ..compile.watch.guards import KEPT_UNDER
+from ..compile.watch.notes import KEPT_UNDER
 from .inner_checks import any_failed, failures_like, first_failures, note_once, note_steps, with_checks
 from .interop import FromJax, _array_of, _Kept, from_jax
 

@@ -201,7 +201,7 @@ class _Operator:
         observer = Observer(refuses=False)
         with observer:
             for x in (f, *(k.value for k in kept if isinstance(k, _Kept))):
-                observer.reads.root(CALLER, x, from_outside=True)
+                observer.reads.begin_at(CALLER, x)
             steps = _recorded(run, [aval_of(t._m) for t in leaves], reading)
             self.guards = PythonGuards.of(observer.reads, list(observer.ran.values()))
         n_captured = len(steps.captured) - len(steps.jaxpr.constvars)

@@ -33,7 +33,7 @@ from ..._engine.memory.kept_traces import made_inside
 from ..._engine.memory.strided import read
 from ..._engine.memory.tensor import Tensor, alias_of
 from ..compile.compiled import Compiled
-from ..compile.watch.guards import KEPT_UNDER
+from ..compile.watch.notes import KEPT_UNDER
 
 REF = "ref"
 """In a row, instead of a class: the value that follows is the number of another row."""
@@ -274,7 +274,7 @@ class SnapshotWriter:
     def _compiled(self, x: Compiled) -> tuple[Any, ...]:
         if not self.reaches(x.fn):
             return self._same(x)
-        return ("compiled", x.limit, x.fullgraph, x._generates, x.checks, *self.encode(x.fn, "fn"))
+        return ("compiled", tuple(x.settings.items()), *self.encode(x.fn, "fn"))
 
     def _array(self, x: Any) -> tuple[Any, ...]:
         self.kept[self.current_row] = x if x.dtype.hasobject else x.copy()
@@ -495,8 +495,8 @@ class SnapshotReader:
         return weakref.ref(self.value(row[1], row[2]))
 
     def _compiled(self, n: int, row: Any) -> Any:
-        _, limit, fullgraph, written, checks, *fn = row
-        return Compiled(self.value(*fn), limit, fullgraph=fullgraph, written=written, checks=checks)
+        _, settings, *fn = row
+        return Compiled(self.value(*fn), **dict(settings))
 
     def _array(self, n: int, row: Any) -> Any:
         return self.kept[n].copy()

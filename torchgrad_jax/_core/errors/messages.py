@@ -59,6 +59,8 @@ class AsWritten(BaseException):
         self.lasting = lasting
         self.was_seen = False
         """Whether the function was seen to do something, or to read something, for which it cannot be compiled."""
+        self.imports: str | None = None
+        """The module that it imports for the first time; once it is there, the function can be traced."""
 
 
 class InvalidBackend(TorchDynamoException):

@@ -8,6 +8,7 @@ spy.unguarded(entry)         # ["Model.scale"]: read by the call, and compared b
 import sys
 
 from torchgrad_jax._bridge.compile.watch.code_that_reads import OURS, code_of
+from torchgrad_jax._bridge.compile.watch.facts import Size
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
@@ -56,7 +57,7 @@ class Spy:
         guards = entry.program.conditions.guards
         places.update((id(getattr(holder, "of", holder)), key) for holder, key, _ in guards.places)
         places.update((id(getattr(holder, "of", holder)), key) for holder, key in guards.number_places)
-        whole.update(id(getattr(holder, "of", holder)) for holder, _ in guards.dicts)
+        whole.update(id(fact.object) for fact in guards.each(Size))
         return sorted(
             f"{type(x).__name__}.{name}"
             for at, (x, table, name) in self.read.items()

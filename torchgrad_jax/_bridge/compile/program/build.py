@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -64,19 +65,19 @@ def build_program(
     traced = trace.run(args, log, checked=checked)
     spent = spent_gradients(traced, trace.gradients_with_graph)
     constants = constant_tensors(traced)
-    settle_kept_views(traced.kept_views, args)
-    traced.kept_views.clear()
-    for kept in trace.kept_tensors:
-        kept.settle(traced, watch.guards)
+    n_results = _settle(trace, traced, args, watch, log)
     conditions = _conditions(trace, traced, args, watch, log, _constants(log, len(tensors), name))
     if traced.flags and trace.backward is not None:
         raise AsWritten(_SETS_A_FLAG, lasting=True)
     outs = _outs(trace, traced, args)
     inputs = Inputs.of(traced, args, constants, graph=trace.backward is not None)
-    parts = _parts(trace, traced)
+    parts = (
+        None if trace.backward is None else ForwardAndBackward(traced.jaxpr, traced.consts, n_results, traced.checks)
+    )
     body = Body(traced, inputs, constants, result_order(traced, inputs), _pins(traced, args) if MANY else {})
-    writes = Writes.of(traced, _place_results(body, parts, outs), spent)
-    returned = Returned(outs, trace.spec, trace.kept_tensors)
+    at = _places_of_results(body, parts)
+    writes = Writes.of(traced, at, spent)
+    returned = Returned([_moved(o, at) for o in outs], trace.spec, trace.kept_tensors)
     one = one_device(inputs, writes, returned, traced, args)
     platform = None if one is None else one.target.platform
     places = [next(i for i, t in enumerate(tensors) if t is arg) for arg in args]
@@ -100,6 +101,30 @@ def build_program(
     )
 
 
+def _settle(
+    trace: FunctionTrace, traced: TracedProgram, args: Sequence[Tensor], watch: PythonWatch, log: NumberLog
+) -> int:
+    """Decide what the trace has left open: from here on its program stays as it is.
+
+    Returns:
+        How many of its results are not gradients of the pass from the others.
+    """
+    settle_kept_views(traced.kept_views, args)
+    for kept in trace.kept_tensors:
+        kept.settle(traced, watch.guards)
+    if log.is_plain():
+        _read_numbers(traced, log)
+    if trace.backward is not None:
+        outvars, n_reads, n_gradients = traced.jaxpr.outvars, len(trace.backward.reads), trace.n_gradients
+        trace.backward.settle(used_in_pass(traced.jaxpr, n_gradients, n_reads))
+        traced.jaxpr = traced.jaxpr._replace(outvars=outvars[: len(outvars) - n_reads])
+        n_results = len(outvars) - n_reads - n_gradients
+    else:
+        n_results = len(traced.jaxpr.outvars)
+    traced.freeze()
+    return n_results
+
+
 def _conditions(
     trace: FunctionTrace,
     traced: TracedProgram,
@@ -113,10 +138,7 @@ def _conditions(
     gradients_read = GradientsRead(traced, args, list(reached.values()))
     known_twice = {i: t for i, t in enumerate(args) if id(t) in reached}
     apart = Apart(traced, known_twice, list(reached.values()) if watch.guards.compares_identity else ())
-    plain = log.is_plain()
-    if plain:
-        _read_numbers(traced, log)
-    sources = traced.sources
+    plain, sources = log.is_plain(), traced.sources
     written = [sources[i].what for i, _, _ in traced.writes if i >= 0 and sources[i].kind == "tensor"]
     written += [st for st, _, k, _ in traced.peers if k >= 0]
     return Conditions(
@@ -133,17 +155,22 @@ def _conditions(
     )
 
 
-def _place_results(body: Body, parts: ForwardAndBackward | None, outs: Sequence[Any]) -> Sequence[int]:
-    """Where each result of the trace is among those of a run; what is returned learns it."""
+def _places_of_results(body: Body, parts: ForwardAndBackward | None) -> Sequence[int]:
+    """Where each result of the trace is among those of a run."""
     if parts is not None:  # whose forward part gives its results in the order of the trace
         return range(len(body.result_order))
     at = [0] * len(body.result_order)
     for new, k in enumerate(body.result_order):
         at[k] = new
-    for o in outs:
-        if isinstance(o, ResultTensor):
-            o.index = at[o.index]
     return at
+
+
+def _moved(out: Any, at: Sequence[int]) -> Any:
+    """What a leaf of the result is, where it is among the results of a run."""
+    if isinstance(out, ResultTensor):
+        out = copy.copy(out)
+        out.index = at[out.index]
+    return out
 
 
 def _pins(traced: TracedProgram, args: Sequence[Tensor]) -> dict[int, Any]:
@@ -169,9 +196,7 @@ def _outs(trace: FunctionTrace, traced: TracedProgram, args: Sequence[Tensor]) -
     kept = [st for st, _ in traced.new_state]
     if any(t._fn is not None for t in args):
         refuse_kept_graph(kept)
-    outs = return_what_is_kept(trace.outs, trace.made, kept)
-    trace.made.clear()
-    return outs
+    return return_what_is_kept(trace.outs, trace.made, kept)
 
 
 def _constants(log: NumberLog, n_tensors: int, name: Callable[[int], str]) -> list[Constant]:
@@ -189,17 +214,6 @@ def _read_numbers(traced: TracedProgram, log: NumberLog) -> None:
                 s.kind, s.what, s.of = "given", key, None
             elif s.what is log.values and s.of == slot:
                 s.what, s.of = holder, key
-
-
-def _parts(trace: FunctionTrace, traced: TracedProgram) -> ForwardAndBackward | None:
-    """The program in two parts, if its results have a graph."""
-    if trace.backward is None:
-        return None
-    n_reads, n_gradients = len(trace.backward.reads), trace.n_gradients
-    trace.backward.settle(used_in_pass(traced.jaxpr, n_gradients, n_reads))
-    outvars = traced.jaxpr.outvars[: len(traced.jaxpr.outvars) - n_reads]
-    traced.jaxpr = traced.jaxpr._replace(outvars=outvars)
-    return ForwardAndBackward(traced.jaxpr, traced.consts, len(outvars) - n_gradients, traced.checks)
 
 
 def _on_all_devices(traced: TracedProgram, pins: Mapping[int, Any]) -> OnAllDevices | None:

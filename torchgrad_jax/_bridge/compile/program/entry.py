@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -18,6 +20,8 @@ from .quick_look import Look, takes_nothing
 from .shorter_run import shorter_run
 
 Versions = tuple[Sequence[Any], Sequence[int]]
+TIMES = 100
+"""So many times as long as it takes to trace a program it runs before it is checked."""
 
 
 class Entry:
@@ -26,16 +30,24 @@ class Entry:
     Args:
         program: the program.
         switches: what the function sets in Python, to the same in each run: (holder, key, value).
+        clock: says when it is to be checked.
+        way: in which way the function was traced.
+        meets_arguments: whether it also reached an argument in another way.
     """
 
-    def __init__(self, program: Program, switches: Sequence[tuple[Any, Any, Any]] = ()) -> None:
-        self.program, self.switches = program, switches
+    def __init__(
+        self, program: Program, switches: Sequence[tuple[Any, Any, Any]], clock: Clock, way: Any, meets_arguments: bool
+    ) -> None:
+        self.program, self.switches, self.clock = program, switches, clock
+        self.way, self.meets_arguments = way, meets_arguments
         self.has_run = False
         """Whether anything outside is as a run has left it."""
         self.given: Any = None
         """The arguments of the run that is about to begin, as they were given, for one of them that is returned."""
         self.reference: Program | None = None
         """What a second trace gave right after the first run, where the function is checked."""
+        self.left = clock.runs_until_a_look()
+        """How many runs may follow before one is measured."""
         self.loops: dict[int, Any] = {}
         """Programs that take several steps, by the number of batches that they are given; see `many`."""
         self.takes: Look = takes_nothing
@@ -48,6 +60,11 @@ class Entry:
         changed = {i for i, _, _ in program.traced.writes}
         sources = program.traced.sources
         self._is_written = [(~s.what if s.kind == "arg" else i) in changed for i, s in enumerate(sources)]
+
+    @property
+    def is_together(self) -> bool:
+        """Whether an argument that the function also knows from elsewhere is one tensor in the program."""
+        return bool(self.program.conditions.apart.fixed)
 
     def why_stale(self, given: Sequence[Any]) -> str | None:
         """Why the program must not be used any more for these tensors and numbers, or None."""
@@ -209,3 +226,58 @@ class Entry:
             values[i] = program.traced.sources[i].array(())
         assert program.checks is not None
         program.checks.raise_failed_check(values)
+
+
+class Clock:
+    """How long a program has run since it was traced, measured at a few of its runs.
+
+    Args:
+        seconds: how long its trace took.
+        why_not: why it is not checked by itself, None if it is.
+    """
+
+    def __init__(self, seconds: float, why_not: str | None = None) -> None:
+        self.seconds, self.why_not = seconds, why_not
+        self.checks = 0
+        """How often it was traced again."""
+        self._ran = self._one = self._looked = 0.0
+        self._between = 1
+
+    def runs_until_a_look(self) -> float:
+        """How many runs are not measured, from the first one on."""
+        return 1 if self.why_not is None else math.inf
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the time has come, and nobody would notice: a debugger or a profiler stays out of it."""
+        due = self.why_not is None and self._ran >= TIMES * self.seconds
+        return due and sys.getprofile() is None and sys.gettrace() is None
+
+    def has_run(self, began: float, ended: float) -> float:
+        """Take the time of one run for that of all since the last look, and say how many may follow without one.
+
+        Of two looks the shorter one counts, since either may have met something else, such as a pause; and no more time
+        counts than has gone by.
+
+        Args:
+            began, ended: the time before and after the run.
+        """
+        if self.why_not is not None:
+            return math.inf
+        seconds = ended - began
+        one = min(seconds, self._one or seconds)
+        self._ran += min(one * self._between, ended - (self._looked or began))
+        self._one, self._looked = seconds, ended
+        missing = (TIMES * self.seconds - self._ran) / max(one, 1e-9)
+        self._between = max(1, min(2 * self._between, math.ceil(missing)))
+        return self._between - 1
+
+    def was_traced(self, began: float, ended: float) -> None:
+        """Begin anew."""
+        self.checks += 1
+        self.seconds, self._looked = ended - began, ended
+        self._ran, self._between = 0.0, 1
+
+    def stop(self, why: str) -> None:
+        """No longer check the program by itself."""
+        self.why_not = why

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...._engine.memory.tensor import Tensor
-from ..watch.written_guard import Comparisons, compiled
+from ..watch.facts import Comparisons, compiled
 
 Look = Callable[[Sequence[Any], int], bool]
 
@@ -72,7 +72,7 @@ def _is_short(entry: Any) -> bool:
         conditions.log,
         conditions.apart.fixed,
         conditions.apart.compares,
-        conditions.guards.arrays,
+        conditions.guards.has_arrays,
     )
     return len(entry.program.traced.known_tensors) <= _MOST_TENSORS and not any(more)
 

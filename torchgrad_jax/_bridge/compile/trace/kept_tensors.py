@@ -20,8 +20,9 @@ from ...._engine.graph.history import requires_grad_of
 from ...._engine.memory.kept_traces import made_at, traced_value
 from ...._engine.memory.strided import read
 from ...._engine.memory.tensor import Storage, Tensor
-from ..watch.guards import UNWATCHED, PythonGuards
-from ..watch.places import MISSING, Attributes, Entries, place_of
+from ..watch.facts import Items
+from ..watch.guards import PythonGuards
+from ..watch.places import MISSING
 from .traced_program import RunState, TracedProgram
 
 
@@ -201,19 +202,11 @@ def _changed_places(guards: PythonGuards) -> Iterator[tuple[Any, Any, Any, Any]]
         now = holder.get(key, MISSING)
         if now is not before and now is not MISSING:
             yield holder, key, before, now
-    for holder, n in guards.dicts:
-        if isinstance(holder, dict | Entries) and len(holder) != n:
-            here = place_of(holder, None)[0]
-            watched = {key for held, key, _ in guards.places if place_of(held, None)[0] == here}
-            watched.update(key for held, key in guards.number_places if place_of(held, None)[0] == here)
-            for key in [k for k in holder if k not in watched and k not in UNWATCHED]:
-                yield holder, key, MISSING, holder[key]
-    for of, names in guards.absent:
-        for key in [k for k in of if k in names] if isinstance(of, dict) else ():
-            yield of, key, MISSING, of[key]
-    for held, before in guards.lists:
-        if type(held) is list and (len(held) != len(before) or any(a is not b for a, b in zip(held, before))):
-            yield _Contents(held), None, before, list(held)
+    for holder, key, value in guards.added_entries():
+        yield holder, key, MISSING, value
+    for fact in guards.each(Items):
+        if type(fact.of) is list and not fact.is_same():
+            yield _Contents(fact.of), None, fact.was, list(fact.of)
 
 
 def _holds_tensors(leaves: Sequence[Any], spec: tree.Spec) -> bool:
@@ -268,17 +261,6 @@ def _containers(x: Any) -> Iterator[Any]:
 def _stop_watching(guards: PythonGuards, holder: Any, key: Any, held: Sequence[Any]) -> None:
     """Watch neither a place nor the containers and tensors in it, and keep none of these alive."""
     gone = {id(x) for x in held} | {id(vars(x)) for x in held if hasattr(x, "__dict__")}
-    of_list = id(holder.of) if isinstance(holder, _Contents) else None
-    # A key may be a tensor, whose `==` gives a tensor; a set compares hashes first.
-    own = {place_of(holder, key)}
-    guards.kept_places |= own
-
-    def is_gone(x: Any) -> bool:
-        return id(x) in gone or (isinstance(x, Attributes) and id(x.of) in gone)
-
-    guards.places = [row for row in guards.places if not is_gone(row[0]) and place_of(row[0], row[1]) not in own]
-    guards.dicts = [row for row in guards.dicts if not is_gone(row[0])]
-    guards.orders = [row for row in guards.orders if not is_gone(row[0])]
-    guards.lists = [row for row in guards.lists if not is_gone(row[0]) and id(row[0]) != of_list]
-    guards.absent = [(of, names - {key} if of is holder else names) for of, names in guards.absent]
-    guards.changed_rows()
+    if isinstance(holder, _Contents):
+        gone.add(id(holder.of))
+    guards.stop_watching(holder, key, gone)

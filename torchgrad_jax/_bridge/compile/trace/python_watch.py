@@ -15,12 +15,14 @@ from ...._core.errors.messages import AsWritten
 from ...._core.signals import uninterrupted
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
+from ..watch.facts import Place
 from ..watch.guards import PythonGuards, number_places_of, tensors_of_options
 from ..watch.number_arguments import NumberArguments
 from ..watch.number_log import NumberLog
 from ..watch.object_trees import containers_of
 from ..watch.observer import CALLER, Observer
 from ..watch.places import MISSING, Attributes, Items, place_of
+from .first_calls import Once, is_of_no_trace
 from .traced_program import TracedProgram
 
 
@@ -43,7 +45,7 @@ class PythonWatch:
         """What it has read of the containers among its arguments."""
         self.observer = Observer()
         self._fn, self._flat, self.is_object = fn, flat, is_object
-        self.guards.are_there(flat)
+        self.guards.are_there([fn, *flat])
         self.containers.are_there(containers_of(given, is_object))
         self._given = {id(x): x for x in containers_of(given, is_object)}
         self._modes = MODES.bits & ~UNDER_JAX
@@ -54,6 +56,10 @@ class PythonWatch:
         self.flags: list[Tensor] = []
         self.switches: list[tuple[Any, Any, Any]] = []
         """Flags and the like that the function sets, and all that it changes in Python: (holder, key, value)."""
+        self.done: Sequence[Once] = ()
+        """What an earlier trace for this call has done, and this one found done."""
+        self.once: Once | None = None
+        """What it did that later calls may find done, where that is all that it did."""
 
     def __iter__(self) -> Iterator[PythonGuards]:
         yield self.guards
@@ -83,10 +89,10 @@ class PythonWatch:
         self.observer.__enter__()
         try:
             reads, code = self.observer.reads, CALLER
-            reads.root(code, self._fn, from_outside=True)
+            reads.begin_at(code, self._fn)
             for x in self._flat:
                 if not isinstance(x, jax.Array):
-                    reads.root(code, x, from_outside=True)
+                    reads.begin_at(code, x)
             for x in self._given.values():
                 reads.root(code, x)
         except BaseException:
@@ -102,7 +108,7 @@ class PythonWatch:
             for guards in self:
                 guards.reached_tensors.clear()
                 guards.reached_gradients.clear()
-            watched = frozenset([id(held) for guards in self for held, _ in (*guards.dicts, *guards.lists)])
+            watched = frozenset(number for guards in self for number in guards.visited_ids)
             for guards in self:
                 guards.put_plain_numbers(watched)
 
@@ -123,12 +129,13 @@ class PythonWatch:
         reads, ran = self.observer.reads, list(self.observer.ran.values())
         with self.observer.paused():
             reads.ages.look()
+            reads.functions_ran(ran[self._taken :])
             for guards, belongs in (
                 (self.guards, self._belongs_outside),
                 (self.containers, self._belongs_to_arguments),
             ):
                 guards.compares_identity = any(code.compares_identity for code in ran)
-                guards.take(reads, ran[self._taken :] if guards is self.guards else (), belongs)
+                guards.take(reads, belongs)
                 guards.take_number_places(() if self._log is None else self._log.places)
             self._taken = len(ran)
             reads.settle()
@@ -168,20 +175,35 @@ class PythonWatch:
             raise AsWritten(
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
+        replaced = [place for guards in self for place in guards.drifted_numbers()]
+        if not all(once.stays(replaced) for once in self.done):
+            raise AsWritten("what it makes in its first call is another one in the next", lasting=False)
         effect = numbers.unrepeatable or changed
+        if effect is not None and effect is changed:
+            self._find_once()
         if self._modes_changed:
             return "a mode, such as whether operations are recorded, is another one afterwards"
         return effect
+
+    def _find_once(self) -> None:
+        """Whether new entries are all that has changed, and may stay for the next trace to find."""
+        entries = [entry for guards in self for entry in guards.added_entries()]
+        young = self.observer.ages.young
+        if not entries or not all(is_of_no_trace(value, young) for _, _, value in entries):
+            return
+        once = Once(entries)
+        once.undo()
+        if self.describe_change() is None:
+            self.once = once
+        once.do()
 
     def _watch_forms(self, program: TracedProgram) -> None:
         """Watch the shapes of tensors that the program does not read; it knows those that it reads."""
         known = {id(ref()) for ref, *_ in program.known_tensors}
         for x in self.forms:
             if id(x) not in known:
-                self.guards.places.append((Attributes(x), "_m", x._m))
-        for x in self.flags:
-            self.guards.places.append((Attributes(x), "requires_grad", x.requires_grad))
-        self.guards.changed_rows()
+                self.guards.add([Place(Attributes(x), "_m", x._m)])
+        self.guards.add([Place(Attributes(x), "requires_grad", x.requires_grad) for x in self.flags])
         self.forms, self.flags = [], []
 
     def undo_trace(self) -> str | None:
@@ -206,8 +228,7 @@ class PythonWatch:
 
     def describe_change(self) -> str | None:
         """What the function has changed in Python, in words."""
-        changes = (g.describe_advanced_state() or g.describe_change() for g in self)
-        return next(filter(None, changes), None)
+        return next(filter(None, (guards.describe_effect() for guards in self)), None)
 
 
 def _as_place(place: tuple[Any, Any]) -> tuple[Any, Any]:

@@ -520,9 +520,9 @@ class TracedProgram:
     """A run as it can be repeated."""
 
     __slots__ = (
-        "checks", "constants", "consts", "counters", "flags", "new_state", "grads", "gradient_guards", "jaxpr",
-        "kept_views", "known_tensors", "leaf_arguments", "looked_at", "peers", "run", "sources", "started_optimizers",
-        "state_seen", "used_optimizers", "whole_arguments", "writes",
+        "checks", "constants", "consts", "counters", "flags", "frozen", "new_state", "grads", "gradient_guards",
+        "jaxpr", "kept_views", "known_tensors", "leaf_arguments", "looked_at", "peers", "run", "sources",
+        "started_optimizers", "state_seen", "used_optimizers", "whole_arguments", "writes",
     )  # fmt: skip
 
     checks: Checks | None
@@ -561,6 +561,16 @@ class TracedProgram:
     """Identities of optimizers that took a step in the run, or whose state it looked at."""
     new_state: list[tuple[Any, int]]
     """Storages made in the run that somebody still holds: new state. Such a run cannot be repeated."""
+
+    def freeze(self) -> None:
+        """Let nobody put anything else in place of a part; what only the trace needed goes."""
+        self.kept_views = []
+        object.__setattr__(self, "frozen", True)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if hasattr(self, "frozen"):
+            raise AttributeError(f"a traced program is frozen: {name} stays as it is")
+        object.__setattr__(self, name, value)
 
 
 def trace_program(

@@ -1,13 +1,13 @@
 """What the Python code of a compiled function is given, reads and does.
 
 Lives here: `observer.py`, which sees each function that runs during a trace; `code_that_reads.py`, what a code names;
-`reads.py`, which finds the places that it can have read, by the kinds of objects of `kinds_of_objects.py`, and leaves
-them in a `record.py`; `ages.py`, what the function made itself; `pure_calls.py`, functions in C that only compute;
-`guards.py` and `written_guard.py`, what is compared before each run;
+`reads.py`, which follows these names from object to object by the table in `kinds.py`, and leaves what was so before
+in `notes.py`, as the `facts.py`; `ages.py`, what the function made itself; `pure_calls.py`, functions in C that only
+compute; `guards.py`, the facts of a program, which are compared before each run;
 `number_log.py` and the files named after arguments, Python's numbers as inputs; `keys.py`, which compares two calls;
 `stance.py` and `explain.py`, the switches and the words for people.
 
 May import: `_engine` and `_functions`.
 
-Begin with `places.py`, then `observer.py`, `reads.py` and `guards.py`.
+Begin with `places.py` and `facts.py`, then `observer.py`, `reads.py` and `guards.py`.
 """

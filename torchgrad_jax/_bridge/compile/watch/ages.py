@@ -57,7 +57,7 @@ class Ages:
         known = self._known.get(id(x))
         if known is None:
             self.look()
-            known = self._known[id(x)] = (x, self.was_there(x, {id(x)}))
+            known = self._known[id(x)] = (x, not _is_collected(x) or id(x) not in self.young)
         return known[1]
 
     def look(self) -> None:
@@ -69,13 +69,15 @@ class Ages:
 
         Args:
             x: the object.
-            held: identities of what objects of before hold. That decides about arrays, and about dicts with nothing but
-                numbers and text in them, of which the collector knows nothing.
+            held: identities of what objects of before lead to, which was there, too. It alone decides about what the
+                collector knows nothing of: arrays, and dicts with nothing but numbers and text in them.
         """
-        if not gc.is_tracked(x) and not isinstance(x, ContextVar):
-            return id(x) in held
-        return id(x) not in self.young or (type(x) is dict and id(x) in held)
+        return id(x) in held or (_is_collected(x) and id(x) not in self.young)
 
     def forget(self) -> None:
         """Keep no object alive that was asked for."""
         self._known.clear()
+
+
+def _is_collected(x: Any) -> bool:
+    return gc.is_tracked(x) or isinstance(x, ContextVar)

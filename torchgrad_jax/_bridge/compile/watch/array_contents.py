@@ -17,7 +17,7 @@ ARRAYS = (np.ndarray, bytearray, array.array, *_OF_CTYPES)
 def array_content(held: Any) -> tuple[Any, ...]:
     if not isinstance(held, np.ndarray):
         return (bytes(held),)
-    return (held.shape, held.dtype, held.tobytes())
+    return (held.shape, held.dtype, np.ndarray.tobytes(held))  # which a masked array would answer in its own way
 
 
 def refill(holder: Any, content: tuple[Any, ...]) -> None:
@@ -37,3 +37,12 @@ def kept_results(cached: Any) -> dict[Any, Any]:
     """The cache of a function (`functools.lru_cache`): a result that was lost and computed anew is another object."""
     held = gc.get_referents(cached)
     return next((d for d in held if type(d) is dict and d is not vars(cached)), {})
+
+
+def results_of(cached: Any) -> list[Any]:
+    """The results in such a cache; one with a limit keeps each in a link of C, and the collector knows of them."""
+    kept = kept_results(cached)
+    if not any(type(link).__name__ == "_lru_list_elem" for link in kept.values()):
+        return list(kept.values())
+    own = {id(kept), id(vars(cached)), id(cached.__wrapped__)}
+    return [part for part in gc.get_referents(cached) if id(part) not in own and not isinstance(part, type)]

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import builtins
 import dis
+import functools
 import os
 import re
 import sys
@@ -21,6 +22,8 @@ import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
+
+from ...._engine.memory.tensor import Tensor
 
 USERS, CALLERS, OURS = "users", "callers", "ours"
 """Code that is looked at, code that works for its caller, and code that is not looked at."""
@@ -65,7 +68,29 @@ def _find_whose(filename: str) -> str:
         return CALLERS if package in _WORKS_FOR_CALLERS else OURS if package in _NOT_LOOKED_AT else USERS
     if not path.startswith(_STANDARD):
         return USERS
-    return OURS if os.path.basename(path) in _ABOUT_CODE else CALLERS
+    return OURS if is_about_code(path) else CALLERS
+
+
+def is_about_code(path: str) -> bool:
+    """Whether a file of the standard library looks at functions and classes: its objects are a user's all the same."""
+    return os.path.basename(path) in _ABOUT_CODE and os.path.realpath(path).startswith(_STANDARD)
+
+
+_ours: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary({Tensor: True})
+
+
+def is_ours(cls: type) -> bool:
+    """Whether a class is defined in this package or in JAX: by the file of its methods, or of its module."""
+    known = _ours.get(cls)
+    if known is None:
+        held = [getattr(v, "fget", None) or getattr(v, "__func__", v) for v in list(vars(cls).values())]
+        files = [
+            v.__code__.co_filename for v in held if isinstance(v, types.FunctionType) and v.__module__ == cls.__module__
+        ]
+        if not files:
+            files = [getattr(sys.modules.get(cls.__module__), "__file__", None) or ""]
+        known = _ours[cls] = any(whose(file) == OURS and not is_about_code(file) for file in files)
+    return known
 
 
 _OP = dis.opmap
@@ -138,14 +163,14 @@ class Code:
     )  # fmt: skip
 
     def __init__(self, of: types.CodeType, file: str | None = None) -> None:
-        self.of = weakref.ref(of)
+        self.of = weakref.ref(of, functools.partial(_forget, id(of)))
         self.whose = whose(of.co_filename) if file is None else file
         if self.whose == CALLERS and (os.path.basename(of.co_filename), of.co_name) in _CALLED_AT_ANY_TIME:
             self.whose = OURS
         self.is_package = self.whose == USERS and of.co_filename.startswith(_PACKAGE)
         """Whether it is a layer of this package, which takes numbers that are followed."""
         self.is_module = of.co_name == "<module>"
-        """Whether it is the body of a module, which runs when the module is imported."""
+        """Whether it is the body of a module, or text that is evaluated."""
         self.tells: Callable[[Any, Any], None] | None = None
         """For code of ours that runs for an object of the user's: gets an observer and that object's frame."""
         self.scanned = False
@@ -211,7 +236,7 @@ class Code:
             elif op == _POP and before == _HANDLER:  # `except:`
                 self.catches = True
             before, loaded = op, arg
-        texts = set(strings_in(code.co_consts))
+        texts = set(strings_in(code.co_consts)) - {"__builtins__"}  # whose names are looked up one by one
         named = attributes | of_globals
         self.computes_names = not _BY_NAME.isdisjoint(named) and _computes_names(code)
         self.looks_at_all = not _WHOLE.isdisjoint(named)
@@ -224,7 +249,7 @@ class Code:
         if matches:
             attributes.add("__match_args__")
         for text in texts if not named.isdisjoint(("format", "format_map", "eval", "exec")) else ():
-            found = set(re.findall(r"[^\W\d]\w*", text))
+            found = set(re.findall(r"[^\W\d]\w*", text)) - {"__builtins__"}
             attributes |= found
             of_globals |= found if "eval" in named or "exec" in named else set()
         self.attributes, self.globals = frozenset(attributes), frozenset(of_globals)
@@ -258,6 +283,8 @@ def _handles_absence(name: str) -> bool:
 
 
 _codes: dict[int, Code] = {}
+PASSED: set[int] = set()
+"""Identities of code that nobody needs to see, this package's own and JAX's: most of what runs is theirs."""
 
 
 def code_of(code: types.CodeType, held: dict[str, Any] | None = None) -> Code:
@@ -270,7 +297,6 @@ def code_of(code: types.CodeType, held: dict[str, Any] | None = None) -> Code:
     known = _codes.get(id(code))
     if known is None or known.of() is not code:
         known = _codes[id(code)] = Code(code, _whose_text(held) if code.co_filename == "<string>" else None)
-        weakref.finalize(code, _forget, id(code), known).atexit = False
     return known
 
 
@@ -282,20 +308,17 @@ def _whose_text(held: dict[str, Any] | None) -> str | None:
     return whose(file) if isinstance(file, str) else CALLERS
 
 
-PASSED: set[int] = set()
-"""Identities of code that nobody needs to see, this package's own and JAX's: most of what runs is theirs."""
-
-
 def not_looked_at(*functions: types.FunctionType) -> None:
     """Functions of this package's layers that run for every layer: `reads.py` knows what they read."""
     for function in functions:
         code_of(function.__code__).whose = OURS
 
 
-def _forget(key: int, known: Code) -> None:
-    if _codes.get(key) is known:
-        del _codes[key]
-        PASSED.discard(key)
+def _forget(key: int, of: weakref.ref[types.CodeType], codes: Any = _codes, passed: Any = PASSED) -> None:
+    known = codes.get(key)
+    if known is not None and known.of is of:
+        del codes[key]
+        passed.discard(key)
 
 
 def instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:
@@ -342,17 +365,19 @@ def _name_in(code: types.CodeType, op: int, arg: int) -> str | None:
 
 
 def _is_given_text(code: types.CodeType, steps: list[tuple[int, int]], at: int) -> bool:
-    depth, arguments = 0, 0
+    depth, is_text = 0, False
     for op, arg in steps[at + 1 :]:
         name = dis.opname[op]
-        if op in dis.hasjrel or op in dis.hasjabs:
+        if op in dis.hasjrel or op in dis.hasjabs or (depth == 0 and name in ("PUSH_NULL", *_CALL_ARGUMENTS)):
             return False
-        if depth == 0 and name in ("PRECALL", "CALL", "CALL_KW", "CALL_FUNCTION_EX", "PUSH_NULL"):
-            return False
+        if is_text and depth == arg + _CALL_ARGUMENTS.get(name, -len(steps)):
+            return True
         effect = dis.stack_effect(op, arg if op >= dis.HAVE_ARGUMENT else None)
         depth += effect
-        if arguments == 0 and depth == 1 and effect == 1:
-            arguments = 1
-        elif depth == 2 and effect == 1:
-            return op == _LOAD_CONST and isinstance(code.co_consts[arg], str)
+        if depth == 2 and name != "KW_NAMES":  # what has made the second argument, or made another one of it
+            is_text = effect == 1 and op == _LOAD_CONST and isinstance(code.co_consts[arg], str)
     return False
+
+
+_CALL_ARGUMENTS = {"PRECALL": 0, "CALL": 0, "CALL_KW": 1}
+"""Instructions that call, and what else each takes besides the arguments that it counts."""

@@ -106,7 +106,9 @@ def _kind(leaf: Any) -> str:
     if isinstance(leaf, tuple) and len(leaf) == 2:
         value = float.fromhex(leaf[1]) if issubclass(leaf[0], float) else leaf[1]
         return repr(value)
-    return "another object" if isinstance(leaf, int) else f"an array {leaf[1]}"
+    if isinstance(leaf, tuple) and len(leaf) == 3:
+        return f"{leaf[1]} of class {leaf[0].__name__}"
+    return "another object" if isinstance(leaf, int) else f"an array {leaf[2]}"
 
 
 def argument(fn: Any, spec: Any, i: int) -> str:

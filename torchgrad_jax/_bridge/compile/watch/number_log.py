@@ -12,7 +12,7 @@ or a text is another one, everything is put back, and the function is traced aga
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import Any
 
@@ -35,7 +35,7 @@ from ...._core.signals import contextmanager
 from ...._engine.memory.tensor import Tensor
 from .keys import OftenAnew
 from .number_arguments import NumberArguments
-from .places import PLAIN_VALUES, value_at
+from .places import are_same_values, value_at
 
 _CONTAINERS = (list, tuple)
 
@@ -48,18 +48,6 @@ def is_number(x: Any) -> bool:
 def is_number_or_list(x: Any) -> bool:
     """Whether a value is a number, or a list or tuple of numbers."""
     return is_number(x) or (type(x) in _CONTAINERS and len(x) > 0 and all(map(is_number, x)))
-
-
-def is_same_value(a: Any, b: Any) -> bool:
-    """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
-    if type(a) is tuple and type(b) is tuple:
-        return len(a) == len(b) and are_same_values(a, b)
-    return a is b or (isinstance(a, PLAIN_VALUES) and same(a, b))
-
-
-def are_same_values(a: Iterable[Any], b: Iterable[Any]) -> bool:
-    """Whether code cannot tell the values in two sequences of one length apart."""
-    return all(map(is_, a, b)) or all(map(is_same_value, a, b))
 
 
 def are_same_numbers(a: Any, b: Any) -> bool:
@@ -377,7 +365,7 @@ class NumberLog(Recording):
             return "a number is no longer where it was"
         self._ahead = True
         try:
-            why = self._replay_steps(self.values.own, args)
+            why = _replay_steps(self.steps, self.values.own, args[self.first_number_input :])
         except Exception:  # the function is traced again, and the user sees the error then
             why = "computing a number failed"
         except BaseException:
@@ -387,41 +375,43 @@ class NumberLog(Recording):
             self.restore()
         return why
 
-    def _replay_steps(self, values: list[Any], args: Sequence[Any]) -> str | None:
-        for step in self.steps:
-            kind, slot = step[0], step[1]
-            if kind == READ:
-                value = step[2][step[3]]
-                for i in step[4]:
-                    value = value[i]
-                if type(value) is not step[5]:
-                    return f"{step[3]!r} has become a {type(value).__name__}"
-                values[slot] = value
-            elif kind == GIVEN:
-                values[slot] = args[self.first_number_input + step[2]]
-            elif kind == OP:
-                values[slot] = step[2](*[values[i] for i in step[3]])
-            elif kind == CHECK:
-                if not same(values[slot], step[2]):
-                    return OftenAnew(_CHANGED_NUMBER_DECIDES + step[3]) if step[4] else _NUMBER_DECIDES + step[3]
-            elif kind == WRITE:
-                s = step[3]
-                slot[step[2]] = s[0](values[i] for i in s[1]) if isinstance(s, tuple) else values[s]
-            elif kind == EVENT:
-                slot(*[values[i] for i in step[2]], **{k: values[i] for k, i in step[3].items()})
-            elif kind == ARRAY:
-                values[slot] = step[2].array
-            else:
-                value = slot[step[2]]
-                if type(value) is not step[3] or len(value) != step[4]:
-                    return f"{step[2]!r} has another length or type"
-        return None
-
 
 _CHANGED_NUMBER_DECIDES = (
     "a number that the function changes itself decides what it does or is turned into text or a size at "
 )
 _NUMBER_DECIDES = "what the function does, a text or a size depends on numbers among its arguments at "
+
+
+def _replay_steps(steps: Sequence[tuple[Any, ...]], values: list[Any], args: Sequence[Any]) -> str | None:
+    """Take all steps with the numbers among some arguments; why they are other steps this time, or None."""
+    for step in steps:
+        kind, slot = step[0], step[1]
+        if kind == READ:
+            value = step[2][step[3]]
+            for i in step[4]:
+                value = value[i]
+            if type(value) is not step[5]:
+                return f"{step[3]!r} has become a {type(value).__name__}"
+            values[slot] = value
+        elif kind == GIVEN:
+            values[slot] = args[step[2]]
+        elif kind == OP:
+            values[slot] = step[2](*[values[i] for i in step[3]])
+        elif kind == CHECK:
+            if not same(values[slot], step[2]):
+                return OftenAnew(_CHANGED_NUMBER_DECIDES + step[3]) if step[4] else _NUMBER_DECIDES + step[3]
+        elif kind == WRITE:
+            s = step[3]
+            slot[step[2]] = s[0](values[i] for i in s[1]) if isinstance(s, tuple) else values[s]
+        elif kind == EVENT:
+            slot(*[values[i] for i in step[2]], **{k: values[i] for k, i in step[3].items()})
+        elif kind == ARRAY:
+            values[slot] = step[2].array
+        else:
+            value = slot[step[2]]
+            if type(value) is not step[3] or len(value) != step[4]:
+                return f"{step[2]!r} has another length or type"
+    return None
 
 
 class ReturnedNumber:

@@ -23,7 +23,7 @@ from ...._core.arrays.dtypes import dtype
 from ...._core.errors.messages import AsWritten
 from ...._core.python_classes import is_python_class
 from ...._engine.memory.tensor import Tensor
-from .kinds_of_objects import is_ours
+from .code_that_reads import is_ours
 
 _KINDS: dict[type, type] = {}
 """For each dataclass what stands for it in a `tree.Spec`."""
@@ -148,7 +148,10 @@ def parts_of(x: Any, is_object: Callable[[Any], bool]) -> tuple[list[Any], Any] 
     if is_object(x):
         names = _fields(x)
         return [getattr(x, n) for n in names], tuple(names)
-    return tree._parts(x)
+    parts = tree._parts(x)
+    if parts is not None and isinstance(x, tuple) and type(x) is not tuple and getattr(x, "__dict__", None):
+        return None  # a named tuple with attributes of its own, which it would lose
+    return parts
 
 
 def containers_of(x: Any, is_object: Callable[[Any], bool]) -> Iterator[Any]:

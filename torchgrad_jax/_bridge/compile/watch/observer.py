@@ -27,14 +27,18 @@ from ...._core.errors.messages import AsWritten
 from ...._core.signals import contextmanager, uninterrupted
 from .ages import Ages
 from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, not_looked_at
-from .kinds_of_objects import ATOMS
+from .kinds import layer_called
+from .notes import ATOMS
 from .number_arguments import NeedsPlainNumbers
-from .places import MISSING
-from .pure_calls import EFFECT, READER, STATE, VARIABLE, describe, teller_of, verdict
+from .places import LOCKS, MISSING
+from .pure_calls import EFFECT, HOLDER, READER, STATE, VARIABLE, describe, teller_of, verdict
 from .reads import Reads
 
 _ARGUMENTS = 0x04, 0x08
 """Flags of code that takes further arguments, by position and by name."""
+
+
+_IMPORTS = "<frozen importlib"
 
 
 class _ThreadState(threading.local):
@@ -194,9 +198,11 @@ class Observer:
         code.scan()
         if code.is_module and code.is_package:
             return
-        if code.is_module:
+        if code.is_module and frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(_IMPORTS):
             name = frame.f_globals.get("__name__")
-            raise AsWritten(f"the module {name} is imported for the first time{_at(frame.f_back)}", lasting=False)
+            error = AsWritten(f"the module {name} is imported for the first time{_at(frame.f_back)}", lasting=False)
+            error.imports = name
+            raise error
         if id(code) not in self.ran:
             self.ran[id(code)] = code
         held = frame.f_globals
@@ -218,7 +224,7 @@ class Observer:
         for name in of.co_freevars:
             value = values.get(name)
             if type(value) not in ATOMS:
-                self.reads.root(code, value, from_outside=True)
+                self.reads.root(code, value, placed=True)
 
     def _returns(self, frame: types.FrameType, value: Any) -> None:
         caller = frame.f_back
@@ -251,6 +257,8 @@ class Observer:
             if function.__name__ == "set" and function.__self__.get(MISSING) is MISSING:  # which nobody can undo
                 raise AsWritten(f"a context variable without a value is set{_at(frame)}", lasting=False)
             self.reads.variable(function.__self__, code.scan())
+        elif what is HOLDER and isinstance(function.__self__, LOCKS):
+            self.reads.root(code.scan(), function.__self__)
         elif what is READER:
             self.reads.whole(code.scan(), getattr(function, "__self__", None))
         elif what is STATE:
@@ -262,7 +270,7 @@ class Observer:
 
     def module_called(self, frame: types.FrameType) -> None:
         """A layer is called."""
-        self.reads.module_called(_OF_CALLS.scan(), frame.f_locals["self"])
+        layer_called(self.reads, _OF_CALLS.scan(), frame.f_locals["self"])
 
 
 def _acts_on_itself(owner: Any) -> bool:

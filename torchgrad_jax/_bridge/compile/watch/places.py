@@ -1,47 +1,69 @@
 """Places where Python keeps a value that a function can look at: each is a holder, looked at like a dict, and a key.
 
-An entry of a dict has the dict for its holder. For attributes, items of lists, cells of closures and context variables
-there is one here.
+An entry of a dict has the dict for its holder. For attributes, items of lists, cells of closures, context variables
+and the like there is one here: it gets, sets and deletes a value, and says how code written for a guard looks it up.
 """
 
 from __future__ import annotations
 
-import types
+import contextvars
+import keyword
+import threading
 from collections import OrderedDict
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterable, Iterator
+from operator import is_
 from typing import Any
+
+from ...._core.arrays.python_numbers import same
 
 PLAIN_VALUES = (int, float, complex, bool, str, bytes, type(None))
 """Classes of values that are the same wherever they are, as long as they are equal."""
-
-
+LOCKS = (type(threading.Lock()), type(threading.RLock()))
 MISSING = object()
 """Stands for what is not there."""
 
 
-class Attributes:
-    """Attributes of an object that has no dict for them, looked at like one."""
+class Holder:
+    """Attributes of an object, looked at like a dict."""
 
     __slots__ = ("of",)
+    by_value = False
+    """Whether what is there is another object each time it is asked for, so that values are compared."""
 
     def __init__(self, of: Any) -> None:
         self.of = of
 
-    def get(self, name: str, default: Any) -> Any:
-        """The value of one."""
-        return getattr(self.of, name, default)
+    def get(self, key: Any, default: Any) -> Any:
+        """What is in a place now."""
+        try:
+            return self[key]
+        except (LookupError, AttributeError, ValueError):
+            return default
 
-    def __getitem__(self, name: str) -> Any:
-        return getattr(self.of, name)
+    def __getitem__(self, key: Any) -> Any:
+        return getattr(self.of, key)
 
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self.of, name, value)
+    def __setitem__(self, key: Any, value: Any) -> None:
+        setattr(self.of, key, value)
 
-    def __delitem__(self, name: str) -> None:
-        delattr(self.of, name)
+    def __delitem__(self, key: Any) -> None:
+        delattr(self.of, key)
+
+    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+        """The code that says whether what is in a place is what the code calls `was`."""
+        of = name(self.of)
+        if was == name(MISSING) or not key.isidentifier() or keyword.iskeyword(key):
+            return f"{name(getattr)}({of}, {key!r}, {name(MISSING)}) is {was}"
+        return f"{of}.{key} is {was}"
 
 
-class Entries(Attributes):
+class Attributes(Holder):
+    """Attributes that an object keeps in slots or computes."""
+
+    __slots__ = ()
+
+
+class Entries(Holder):
     """Entries of a dict whose class may look them up in a way of its own."""
 
     __slots__ = ("_kind",)
@@ -50,18 +72,14 @@ class Entries(Attributes):
         self.of = of
         self._kind: Any = OrderedDict if isinstance(of, OrderedDict) else dict
 
-    def get(self, name: Any, default: Any) -> Any:
-        """One of them."""
-        return dict.get(self.of, name, default)
+    def __getitem__(self, key: Any) -> Any:
+        return dict.__getitem__(self.of, key)
 
-    def __getitem__(self, name: Any) -> Any:
-        return dict.__getitem__(self.of, name)
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._kind.__setitem__(self.of, key, value)
 
-    def __setitem__(self, name: Any, value: Any) -> None:
-        self._kind.__setitem__(self.of, name, value)
-
-    def __delitem__(self, name: Any) -> None:
-        self._kind.__delitem__(self.of, name)
+    def __delitem__(self, key: Any) -> None:
+        self._kind.__delitem__(self.of, key)
 
     def __iter__(self) -> Iterator[Any]:
         return self._kind.__iter__(self.of)
@@ -69,8 +87,8 @@ class Entries(Attributes):
     def __len__(self) -> int:
         return dict.__len__(self.of)
 
-    def __contains__(self, name: Any) -> bool:
-        return dict.__contains__(self.of, name)
+    def __contains__(self, key: Any) -> bool:
+        return dict.__contains__(self.of, key)
 
     def keys(self) -> Any:
         """The keys."""
@@ -85,64 +103,39 @@ class Entries(Attributes):
         for key, value in entries.items():
             self[key] = value
 
-
-def holder_of(held: Any) -> Any:
-    """What a dict is looked at by: itself, unless its class may look entries up in a way of its own."""
-    return Entries(held) if isinstance(held, dict) and type(held) not in _PLAIN else held
-
-
-_PLAIN = (dict, OrderedDict)
+    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+        """Its class may make entries when it is asked, so `dict` is."""
+        return f"{name(dict.get)}({name(self.of)}, {code_of_key(name, key)}, {name(MISSING)}) is {was}"
 
 
-class Class(Attributes):
+class Class(Holder):
     """Attributes of a class's own."""
 
-    __slots__ = ("dict",)
+    __slots__ = ()
 
-    def __init__(self, of: Any) -> None:
-        self.of, self.dict = of, vars(of)
+    def __getitem__(self, key: Any) -> Any:
+        return self.of.__dict__[key]
 
-    def get(self, name: str, default: Any) -> Any:
-        """One of them."""
-        return self.dict.get(name, default)
-
-    def __getitem__(self, name: str) -> Any:
-        return self.dict[name]
-
-    def __delitem__(self, name: str) -> None:
-        delattr(self.of, name)
-
-    def __iter__(self) -> Iterator[str]:
-        """The names that are not Python's own; methods like `__call__` may be set to other ones, too."""
-        return (
-            k
-            for k, v in list(self.dict.items())
-            if isinstance(v, types.FunctionType) or not (k.startswith("__") and k.endswith("__"))
-        )
-
-    def __len__(self) -> int:
-        return len(self.dict)
+    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+        """In the class's own dict."""
+        return code_of_entry(name, self.of.__dict__, key, was)
 
 
-class Items(Attributes):
+class Items(Holder):
     """Entries of a list, looked at like those of a dict."""
 
     __slots__ = ()
 
-    def get(self, name: Any, default: Any) -> Any:
-        """One of them."""
-        return self.of[name] if name < len(self.of) else default
+    def __getitem__(self, key: Any) -> Any:
+        return self.of[key]
 
-    def __getitem__(self, name: Any) -> Any:
-        return self.of[name]
-
-    def __setitem__(self, name: Any, value: Any) -> None:
+    def __setitem__(self, key: Any, value: Any) -> None:
         # The function may have removed entries that are put back now.
-        self.of += [None] * (name + 1 - len(self.of))
-        self.of[name] = value
+        self.of += [None] * (key + 1 - len(self.of))
+        self.of[key] = value
 
-    def __delitem__(self, name: Any) -> None:
-        del self.of[name]
+    def __delitem__(self, key: Any) -> None:
+        del self.of[key]
 
     def __iter__(self) -> Iterator[int]:
         """The last one first, so that none moves when a later one is deleted."""
@@ -151,77 +144,19 @@ class Items(Attributes):
     def __len__(self) -> int:
         return len(self.of)
 
-
-class Variable(Attributes):
-    """A context variable, looked at like a dict."""
-
-    __slots__ = ()
-
-    def get(self, _: str, default: Any) -> Any:
-        """Its value in this context."""
-        return self.of.get(default)
-
-    def __getitem__(self, _: str) -> Any:
-        return self.of.get()
-
-    def __setitem__(self, _: str, value: Any) -> None:
-        self.of.set(value)
+    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+        """By its number."""
+        of = name(self.of)
+        return f"len({of}) <= {key}" if was == name(MISSING) else f"{of}[{key}] is {was}"
 
 
-class State(Attributes):
-    """What a function without arguments tells of the interpreter, looked at like a dict and compared by its value."""
+class OfThread(Holder):
+    """The attributes of a `threading.local` in whichever thread looks at them."""
 
     __slots__ = ()
 
-    def get(self, _: str, default: Any) -> Any:
-        """What it tells now."""
-        return self.of()
-
-    def __getitem__(self, _: str) -> Any:
-        return self.of()
-
-    def __setitem__(self, _: str, value: Any) -> None:
-        """Nothing: what would set it acts, and ends the trace before it does."""
-
-
-class Cell:
-    """A closure's cell, looked at like a dict."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, cell: Any) -> None:
-        self.of = cell
-
-    def get(self, _: str, default: Any) -> Any:
-        """What is in it."""
-        try:
-            return self.of.cell_contents
-        except ValueError:
-            return default
-
-    def __getitem__(self, _: str) -> Any:
-        return self.of.cell_contents
-
-    def __setitem__(self, _: str, value: Any) -> None:
-        self.of.cell_contents = value
-
-
-class OfThread(MutableMapping[str, Any]):
-    """The attributes of a `threading.local` in whichever thread looks at them, as a dict."""
-
-    __slots__ = ("of",)
-
-    def __init__(self, of: Any) -> None:
-        self.of = of
-
-    def __getitem__(self, name: str) -> Any:
-        return vars(self.of)[name]
-
-    def __setitem__(self, name: str, value: Any) -> None:
-        setattr(self.of, name, value)
-
-    def __delitem__(self, name: str) -> None:
-        delattr(self.of, name)
+    def __getitem__(self, key: Any) -> Any:
+        return vars(self.of)[key]
 
     def __iter__(self) -> Iterator[str]:
         return iter(vars(self.of))
@@ -229,10 +164,113 @@ class OfThread(MutableMapping[str, Any]):
     def __len__(self) -> int:
         return len(vars(self.of))
 
+    def keys(self) -> Any:
+        """The names."""
+        return vars(self.of).keys()
+
+    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+        """In the dict of the thread that asks."""
+        return f"{name(vars)}({name(self.of)}).get({key!r}, {name(MISSING)}) is {was}"
+
+
+class Cell(Holder):
+    """A closure's cell."""
+
+    __slots__ = ()
+
+    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+        """One that is empty raises where it is asked."""
+        of = name(self.of)
+        return f"{name(_is_empty)}({of})" if was == name(MISSING) else f"{of}.cell_contents is {was}"
+
+
+def _is_empty(cell: Any) -> bool:
+    return Cell(cell).get("cell_contents", MISSING) is MISSING
+
+
+class Variable(Holder):
+    """A context variable."""
+
+    __slots__ = ()
+
+    def get(self, key: Any, default: Any) -> Any:
+        """Its value in this context."""
+        return self.of.get(default)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.of.get()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.of.set(value)
+
+    def default(self) -> Any:
+        """What it is where nobody has set it."""
+        try:
+            return contextvars.Context().run(self.of.get)
+        except LookupError:
+            return MISSING
+
+    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+        """What it gives in the context of the call."""
+        return f"{name(self.of)}.get({name(MISSING)}) is {was}"
+
+
+class State(Holder):
+    """What a function without arguments tells of the interpreter."""
+
+    __slots__ = ()
+    by_value = True
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.of()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Nothing: what would set it acts, and ends the trace before it does."""
+
+    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+        """By its value."""
+        return f"{name(self.of)}() == {was}"
+
+
+def state_of_lock(lock: Any) -> tuple[str]:
+    """Whether a lock is taken, by whom and how often."""
+    return (repr(lock),)
+
+
+class Lock(Holder):
+    """A lock, whose state is compared."""
+
+    __slots__ = ()
+    by_value = True
+
+    def __getitem__(self, key: Any) -> Any:
+        return state_of_lock(self.of)
+
+    def __setitem__(self, key: Any, value: tuple[str]) -> None:
+        """Give it back until it is as it was; one that was given back is taken again."""
+        while state_of_lock(self.of) != value and "<locked" in repr(self.of):
+            self.of.release()
+        if state_of_lock(self.of) != value:
+            self.of.acquire(False)
+
+    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+        """By its value."""
+        return f"{name(state_of_lock)}({name(self.of)}) == {was}"
+
+
+def holder_of(held: Any) -> Any:
+    """What a dict is looked at by: itself, unless its class may look entries up in a way of its own."""
+    return Entries(held) if isinstance(held, dict) and type(held) not in (dict, OrderedDict) else held
+
+
+def object_of(holder: Any) -> Any:
+    """The object whose places a holder has."""
+    return holder.of if issubclass(type(holder), Holder) else holder  # `isinstance` would ask a user's object
+
 
 def place_of(holder: Any, key: Any) -> Any:
     """A place by identity."""
-    return id(holder.of) if isinstance(holder, Attributes | Cell | OfThread) else id(holder), key
+    return id(object_of(holder)), key
 
 
 def value_at(holder: Any, key: Any) -> Any:
@@ -241,3 +279,26 @@ def value_at(holder: Any, key: Any) -> Any:
         return holder[key]
     except (LookupError, AttributeError, ValueError):
         return None
+
+
+def code_of_key(name: Callable[[Any], str], key: Any) -> str:
+    """A key, as code."""
+    return repr(key) if type(key) is str else name(key)
+
+
+def code_of_entry(name: Callable[[Any], str], held: Any, key: Any, was: str) -> str:
+    """The code that says whether an entry of a dict is what the code calls `was`."""
+    of, at = name(held), code_of_key(name, key)
+    return f"{at} not in {of}" if was == name(MISSING) else f"{of}[{at}] is {was}"
+
+
+def is_same_value(a: Any, b: Any) -> bool:
+    """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
+    if type(a) is tuple and type(b) is tuple:
+        return len(a) == len(b) and are_same_values(a, b)
+    return a is b or (isinstance(a, PLAIN_VALUES) and same(a, b))
+
+
+def are_same_values(a: Iterable[Any], b: Iterable[Any]) -> bool:
+    """Whether code cannot tell the values in two sequences of one length apart."""
+    return all(map(is_, a, b)) or all(map(is_same_value, a, b))

@@ -27,7 +27,7 @@ _HOLDERS = """list dict set bytearray memoryview generator coroutine deque Order
 dict_values odict_items odict_keys odict_values dict_itemiterator dict_keyiterator dict_valueiterator list_iterator
 tuple_iterator set_iterator range_iterator str_iterator list_reverseiterator odict_iterator enumerate zip map filter
 reversed array StringIO BytesIO HASH HASHXOF blake2b blake2s
-ndarray"""
+ndarray lock RLock"""
 """Classes whose methods change or read what they belong to, and nothing else."""
 _MODULES = """math cmath _operator itertools _functools _bisect _heapq _struct binascii unicodedata _stat _string _sre
 _json _collections _abc _typing _statistics _ast zlib _md5 _sha1 _sha256 _sha512 _sha2 _sha3 _blake2 _hashlib _weakref
@@ -38,7 +38,8 @@ id isinstance issubclass iter len locals max min next oct ord pow repr round set
 __build_class__ aiter anext __import__"""
 _SINGLE = """sys.intern sys.exc_info sys.exception sys.getsizeof sys._getframe sys.getrefcount sys.is_finalizing
 sys.audit sys.getprofile posix.fspath posix._path_normpath _thread.get_ident _thread.get_native_id
-_contextvars.copy_context _imp.acquire_lock _imp.release_lock gc.is_tracked _warnings._filters_mutated"""
+_contextvars.copy_context _imp.acquire_lock _imp.release_lock gc.is_tracked _warnings._filters_mutated
+_thread.allocate_lock _thread.RLock"""
 _STATES = """sys.getrecursionlimit sys.gettrace sys._is_gil_enabled posix.getpid posix.cpu_count faulthandler.is_enabled
 _abc._abc_instancecheck _abc._abc_subclasscheck numpy._get_extobj_dict numpy.geterrobj"""
 """Functions that look at a setting of the interpreter or of the process."""
@@ -105,7 +106,7 @@ def _find(kind: str, of: Any, name: str) -> str:
         return EFFECT
     if kind_of_owner == "type" and name == "__subclasses__":
         return EFFECT
-    if kind_of_owner in _values:
+    if kind_of_owner in _values or (kind == "class" and owner.__module__ == "itertools"):
         return PURE
     if kind_of_owner in _holders:
         return EFFECT if name in _acts_in_numpy or name == "dump" else HOLDER

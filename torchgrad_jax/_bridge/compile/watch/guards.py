@@ -37,11 +37,13 @@ _SWITCHES = (bool, str, type(None))
 class FactList:
     """Facts, and whether they hold."""
 
-    __slots__ = ("_holds", "facts")
+    __slots__ = ("_contents", "_holds", "facts")
 
     def __init__(self) -> None:
         self.facts: list[Fact] = []
         self._holds: Callable[[], bool] | None = None
+        self._contents: list[Content] = []
+        """Those that `holds` does not look at."""
 
     def each(self, kind: type[Any]) -> list[Any]:
         """The facts of a kind."""
@@ -66,6 +68,7 @@ class FactList:
     def holds(self) -> Callable[[], bool]:
         """A function that says whether everything is the very object that it was."""
         if self._holds is None:
+            self._contents = self.each(Content)
             self._holds = written(self.facts)
         return self._holds
 
@@ -82,7 +85,10 @@ class FactList:
     def describe_change(self) -> str | None:
         """What is no longer as it was, in words; None if everything is."""
         if self.holds():
-            return next((f.describe() for f in self.facts if type(f) is Content and not f.holds()), None)
+            for content in self._contents:
+                if not content.holds():
+                    return content.describe()
+            return None
         for fact in sorted(self.facts, key=lambda fact: fact.rank):
             if type(fact) is Place and (not fact.is_compared or self._is_alike(fact)):
                 continue

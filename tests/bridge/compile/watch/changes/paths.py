@@ -578,7 +578,7 @@ a partial with a dict in a tuple
     def inner_one(stages, x):
         return x * stages[0]["gain"]
     stages = ({"gain": 2.0},)
-    inner = partial(helper, stages)
+    inner = partial(inner_one, stages)
     step: return inner(x)
     then: stages[0]["gain"] = 7.0
 
@@ -587,7 +587,7 @@ a partial with a dict
     def inner_one(held, x):
         return x * held["gain"]
     held = {"gain": 2.0}
-    inner = partial(helper, held)
+    inner = partial(inner_one, held)
     step: return inner(x)
     then: held["gain"] = 7.0
 
@@ -596,7 +596,7 @@ a partial with a named dict
     def inner_one(x, held):
         return x * held["gain"]
     held = {"gain": 2.0}
-    inner = partial(helper, held=held)
+    inner = partial(inner_one, held=held)
     step: return inner(x)
     then: held["gain"] = 7.0
 
@@ -874,6 +874,7 @@ the values of a tensor that is a key
             x = x * key
         return x
     then: key.mul_(3.0)
+    kind: input
 
 a set of tensors
     held = {torch.ones(2)}

@@ -238,9 +238,16 @@ def test_results_are_memory_of_their_own():
         assert out.flags.c_contiguous
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_half_types_are_left_to_xla(dtype):
-    assert code(lambda x: x + x, jnp.ones(3, dtype)) is None
+@pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16])
+def test_half_types_are_computed_in_float32_and_rounded_once(dtype):
+    """XLA gives 0 for a bfloat16 below the normal numbers, also where nothing is computed (`x * 1`)."""
+    smallest = jnp.finfo(dtype).smallest_subnormal
+    x = np.array([1, 3, -2.5, 0.1, smallest, -smallest, np.inf, np.nan], dtype)
+    for fn in (lambda x: x + x, lambda x: x * 1, lambda x: x / 3, jnp.exp):
+        (wide,) = code(lambda x: [fn(x)], jnp.ones(8, np.float32))(x.astype(np.float32))
+        (once,) = code(lambda x: [fn(x)], jnp.ones(8, dtype))(x)
+        assert once.dtype == dtype
+        np.testing.assert_array_equal(once, wide.astype(dtype))
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from .._core.signals import contextmanager
 from .profiler_util import FunctionEvent, demangled
 
 _STRINGS = "select _id_, value from StringTable"
@@ -40,7 +41,7 @@ class EnforceUnique:
         self.seen.add(key)
 
 
-@contextlib.contextmanager
+@contextmanager
 def _opened(path: str) -> Iterator[Any]:
     """The database, for reading alone. Errors of SQLite name the file."""
     import sqlite3  # few programs read such files, and some Pythons are built without it

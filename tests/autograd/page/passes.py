@@ -251,17 +251,19 @@ def enforce_grad_layout(m):
 @MODES("set_grad_enabled.clone")
 def modes_are_cloned(m):
     x = leaf(m, 1)
-    modes = (
-        m.no_grad(), m.enable_grad(), m.inference_mode(False), m.autograd.set_multithreading_enabled(False),
-        m.autograd.enforce_grad_layout_policy(False), m.autograd.forward_ad.dual_level(),
-    )  # fmt: skip
-    switch = m.set_grad_enabled(False)
-    m.set_grad_enabled(True)
+    at_once = m.autograd.set_multithreading_enabled, m.autograd.enforce_grad_layout_policy, m.set_grad_enabled
     seen = []
-    for mode in (*modes, switch):
+    for make in (
+        m.no_grad, m.enable_grad, lambda: m.inference_mode(False), m.autograd.forward_ad.dual_level,
+        lambda: m.autograd.set_multithreading_enabled(False), lambda: m.autograd.enforce_grad_layout_policy(False),
+        lambda: m.set_grad_enabled(False),
+    ):  # fmt: skip
+        mode = make()
         copy = mode.clone()
         with copy:
             seen.append((type(copy).__name__, copy is mode, (x * 2).requires_grad))
+        if isinstance(mode, at_once):  # it is on from when it was made
+            mode.__exit__(None, None, None)
     return seen
 
 

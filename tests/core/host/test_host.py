@@ -238,16 +238,16 @@ def test_results_are_memory_of_their_own():
         assert out.flags.c_contiguous
 
 
+@pytest.mark.parametrize("fn", [lambda x: [x + x], lambda x: [x * 1], lambda x: [x / 3], lambda x: [jnp.exp(x)]])
 @pytest.mark.parametrize("dtype", [np.float16, jnp.bfloat16])
-def test_half_types_are_computed_in_float32_and_rounded_once(dtype):
+def test_half_types_are_computed_in_float32_and_rounded_once(dtype, fn):
     """XLA gives 0 for a bfloat16 below the normal numbers, also where nothing is computed (`x * 1`)."""
     smallest = jnp.finfo(dtype).smallest_subnormal
     x = np.array([1, 3, -2.5, 0.1, smallest, -smallest, np.inf, np.nan], dtype)
-    for fn in (lambda x: x + x, lambda x: x * 1, lambda x: x / 3, jnp.exp):
-        (wide,) = code(lambda x: [fn(x)], jnp.ones(8, np.float32))(x.astype(np.float32))
-        (once,) = code(lambda x: [fn(x)], jnp.ones(8, dtype))(x)
-        assert once.dtype == dtype
-        np.testing.assert_array_equal(once.astype(np.float32), wide.astype(dtype).astype(np.float32))
+    (wide,) = code(fn, jnp.ones(8, np.float32))(x.astype(np.float32))
+    (once,) = code(fn, jnp.ones(8, dtype))(x)
+    assert once.dtype == dtype
+    np.testing.assert_array_equal(once.astype(np.float32), wide.astype(dtype).astype(np.float32))
 
 
 @pytest.mark.parametrize(

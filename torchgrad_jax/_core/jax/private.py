@@ -14,12 +14,12 @@ from __future__ import annotations
 import functools
 import importlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
 
-from ..signals import uninterrupted
+from ..signals import contextmanager, restore, uninterrupted
 
 KNOWN = "0.10.2 to 0.12.0"
 """The versions of JAX with which the tests were run; `pyproject.toml` allows these."""
@@ -135,26 +135,35 @@ class Patches:
     """
 
     def __init__(self, *makers: tuple[Any, str, Callable[[Any], Any]]) -> None:
-        self._makers, self._blocks, self._lock = makers, 0, threading.Lock()
+        self._makers, self._blocks, self._lock = makers, set[object](), threading.Lock()
         self._put: list[tuple[Any, str, Any, Any]] = []
 
-    def __enter__(self) -> None:
-        with self._lock:
-            if self._blocks == 0:
-                for owner, name, make in self._makers:
-                    before = owner.__dict__[name]
-                    now = make(getattr(owner, name))
-                    self._put.append((owner, name, before, now))
-                    setattr(owner, name, now)
-            self._blocks += 1
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Begin a block."""
+        block = object()
+        try:
+            self._begin(block)
+            yield
+        finally:
+            restore(self._end, block)
 
-    def __exit__(self, *raised: Any) -> None:
+    def _begin(self, block: object) -> None:
         with self._lock:
-            self._blocks -= 1
-            while self._put and self._blocks == 0:
-                owner, name, before, now = self._put.pop()
+            for owner, name, make in () if self._blocks else self._makers:
+                now = make(getattr(owner, name))
+                self._put.append((owner, name, owner.__dict__[name], now))
+                setattr(owner, name, now)
+            self._blocks.add(block)
+
+    def _end(self, block: object) -> None:
+        with self._lock:
+            self._blocks.discard(block)
+            while self._put and not self._blocks:
+                owner, name, before, now = self._put[-1]
                 if owner.__dict__[name] is now:
                     setattr(owner, name, before)
+                self._put.pop()
 
 
 def _function(module: str, name: str) -> Function:

@@ -76,7 +76,7 @@ class Sizes:
     @contextmanager
     def trace(self) -> Iterator[None]:
         """Inside, sizes answer whether they are equal to a number; one thread at a time."""
-        with self._lock, _KNOWN_TO_JAX:
+        with self._lock, _KNOWN_TO_JAX():
             self.tracing += 1
             try:
                 yield

@@ -17,6 +17,7 @@ if _os.environ.get("TORCHGRAD_JAX_X64", "1") != "0":
 
 from . import _functions as _functions, autograd as autograd
 from ._bridge.compile.compile import compile as compile
+from ._bridge.compile.watch.observer import loads_lazily as _loads_lazily
 from ._bridge.jax_side import control as _control  # noqa: F401 - teaches JAX's control flow tensors
 from ._bridge.jax_side.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
@@ -203,6 +204,9 @@ def __getattr__(name: str) -> object:
     if name in _SUBMODULES and _importlib_util.find_spec(f"{__package__}.{name}"):
         return _imported(f"{__package__}.{name}")
     raise AttributeError(_no_such_name(f"torch.{name}"))
+
+
+_loads_lazily(__getattr__)
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,7 @@ whose label begins with "not" has an effect in each call, which runs as written.
 """
 
 import re
+import subprocess
 import sys
 import types
 from typing import Any
@@ -247,6 +248,21 @@ def test_what_came_to_nothing_is_not_done_twice():
 
     step(torch.ones(2))
     assert (history, calls) == ({"first": 0}, [1])
+
+
+def test_a_flag_of_a_part_that_is_loaded_in_the_first_call_is_noticed():
+    """In a process of its own, in which nobody has loaded the part before."""
+    text = """
+import sys
+import torchgrad_jax as torch
+step = torch.compile(lambda x: x * 2 if torch.backends.cudnn.benchmark else x)
+assert "torchgrad_jax.backends" not in sys.modules
+results = [step(torch.ones(1)).item() for _ in range(2)]
+torch.backends.cudnn.benchmark = True
+assert [*results, step(torch.ones(1)).item()] == [1.0, 1.0, 2.0]
+assert step.counts == {"traced": 2, "run": 3, "eager": 0}, step.reasons
+"""
+    subprocess.run([sys.executable, "-c", text], check=True)
 
 
 def test_a_look_at_a_program_changes_nothing():

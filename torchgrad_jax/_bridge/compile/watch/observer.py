@@ -12,6 +12,7 @@ A function written in C that may act outside (`pure_calls.py`) ends the trace be
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import random
 import sys
@@ -268,6 +269,15 @@ class Observer:
         """A function of this package that acts outside is called."""
         raise AsWritten(f"torch.{frame.f_code.co_name}() was called{_at(frame.f_back)}", lasting=False)
 
+    def loads(self, frame: types.FrameType) -> None:
+        """A part of this package is about to be loaded, whose flags nobody has looked at."""
+        name, held = frame.f_locals["name"], frame.f_globals
+        module = f"{held['__name__']}.{name}"
+        if name in held["_SUBMODULES"] and module not in sys.modules and importlib.util.find_spec(module) is not None:
+            error = AsWritten(f"{module} is loaded for the first time{_at(frame.f_back)}", lasting=False)
+            error.imports = module
+            raise error
+
     def module_called(self, frame: types.FrameType) -> None:
         """A layer is called."""
         layer_called(self.reads, _OF_CALLS.scan(), frame.f_locals["self"])
@@ -312,6 +322,11 @@ def acts_outside(*functions: Any) -> None:
     """Functions of this package that run as they are written, and so does what calls them."""
     for function in functions:
         code_of(function.__code__).tells = Observer.acts
+
+
+def loads_lazily(function: Any) -> None:
+    """Let an observer know when a package's `__getattr__` is about to load a part of it."""
+    code_of(function.__code__).tells = Observer.loads
 
 
 def looks_at(function: Any, *names: str) -> None:

@@ -41,15 +41,17 @@ for name in (
     "mars",
     "apollo",
 ):
+    # In single precision a singular value that Shampoo divides by is rounding, or zero.
+    dtype = torch.float64 if name == "shampoo" else torch.float32
     torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
+    net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2)).to(dtype)
     kind = load_optimizer(name)
     opt = kind(net.parameters(), **({"num_iterations": STEPS} if name == "ranger21" else {}))
     if hasattr(opt, "train"):
         opt.train()
     losses = []
     for _ in range(STEPS):
-        loss = (net(x) - y).square().mean()
+        loss = (net(x.to(dtype)) - y.to(dtype)).square().mean()
         opt.zero_grad()
         loss.backward(create_graph=name == "sophiah")
         opt.step()

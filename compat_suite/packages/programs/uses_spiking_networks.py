@@ -15,6 +15,7 @@ net = torch.nn.Sequential(
 )
 spikes, y = spikegen.rate(torch.rand(8, 10), num_steps=10), torch.randint(0, 4, (8,))
 print("spikes in", int(spikes.sum()))
+net, spikes = net.double(), spikes.double()  # where a sum that rounds another way rarely decides on a spike
 optimizer = torch.optim.Adam(net.parameters(), 1e-2)
 for step in range(STEPS):
     criterion = functional.mse_count_loss(0.8, 0.2) if step % 2 else functional.ce_rate_loss()

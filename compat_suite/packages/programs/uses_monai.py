@@ -7,7 +7,7 @@ from monai.networks.nets import UNet
 from monai.networks.utils import one_hot
 
 STEPS = 30
-SIZE = 128  # so that the first layer gives 2 x 4 x 64 x 64 elements and its residual unit more than NumPy computes
+SIZE = 128  # of which the first layer gives 3 x 4 x 64 x 64 elements, more than NumPy computes
 torch.manual_seed(0)
 x = torch.randn(3, 1, SIZE, SIZE)
 y = torch.randint(0, 2, (3, 1, SIZE, SIZE))

@@ -10,6 +10,8 @@ with contextlib.redirect_stdout(io.StringIO()):
 import numpy as np
 import torch
 
+STEPS = 30
+POINTS = 2500  # times 20 features: more elements than NumPy computes
 dde.config.set_random_seed(0)
 
 
@@ -29,7 +31,9 @@ def poisson(x, y):
 
 line = dde.geometry.Interval(-1, 1)
 ends = dde.icbc.DirichletBC(line, lambda x: 0, lambda x, on: on)
-model = train(dde.data.PDE(line, poisson, ends, 16, 2), dde.nn.FNN([1, 20, 20, 1], "tanh", "Glorot uniform"), 60)
+model = train(
+    dde.data.PDE(line, poisson, ends, POINTS, 2), dde.nn.FNN([1, 20, 20, 1], "tanh", "Glorot uniform"), 2 * STEPS
+)
 print("between", model.predict(np.array([[0.25], [0.5]], np.float32)).round(3).tolist())
 viscosity = dde.Variable(0.5)
 area = dde.geometry.GeometryXTime(line, dde.geometry.TimeDomain(0, 1))
@@ -43,9 +47,9 @@ def burgers(x, y):
 start = dde.icbc.IC(area, lambda x: -np.sin(np.pi * x[:, :1]), lambda _, on: on)
 data = dde.data.TimePDE(area, burgers, [start], 30, 6, 6, train_distribution="Hammersley")
 net = dde.nn.PFNN([2, [8], [8], 1], "swish", "Glorot normal")
-train(data, net, 30, external_trainable_variables=[viscosity])
+train(data, net, STEPS, external_trainable_variables=[viscosity])
 print("viscosity", f"{viscosity.item():.5f}")
 rng = np.random.default_rng(0)
 functions, places = (rng.random(shape, np.float32) for shape in ((10, 12), (7, 2)))
 data = dde.data.TripleCartesianProd(*((functions, places), functions[:, :7]) * 2)
-train(data, dde.nn.DeepONetCartesianProd([12, 10, 8], [2, 10, 8], "relu", "Glorot normal"), 20)
+train(data, dde.nn.DeepONetCartesianProd([12, 10, 8], [2, 10, 8], "relu", "Glorot normal"), STEPS)

@@ -17,6 +17,9 @@ from diffusers import (
 from diffusers.optimization import get_cosine_schedule_with_warmup
 from diffusers.training_utils import EMAModel, compute_snr
 
+STEPS = 30
+EPOCHS = 8  # of four passes each
+BATCH = 80  # images of 8 x 8 x 8: more elements than NumPy computes
 torch.manual_seed(0)
 net = UNet2DModel(
     sample_size=8,
@@ -32,12 +35,12 @@ net = UNet2DModel(
 print("parameters", sum(p.numel() for p in net.parameters()))
 ddpm = DDPMScheduler(num_train_timesteps=50)
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3)
-schedule = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=2, num_training_steps=6)
+schedule = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=2, num_training_steps=STEPS + 1)
 ema = EMAModel(net.parameters(), decay=0.9)
-clean = torch.randn(2, 1, 8, 8)
-for _ in range(2):
+clean = torch.randn(BATCH, 1, 8, 8)
+for step in range(STEPS):
     noise = torch.randn_like(clean)
-    steps = torch.randint(0, 50, (2,))
+    steps = torch.randint(0, 50, (BATCH,))
     loss = (net(ddpm.add_noise(clean, noise, steps), steps).sample - noise).square().mean()
     optimizer.zero_grad()
     loss.backward()
@@ -45,7 +48,8 @@ for _ in range(2):
     optimizer.step()
     schedule.step()
     ema.step(net.parameters())
-    print("train", f"{loss.item():.4f} {schedule.get_last_lr()[0]:.6f}")
+    if step < 3 or step == STEPS - 1:
+        print("train", f"{loss.item():.4f} {schedule.get_last_lr()[0]:.6f}")
 print("SNR", [f"{v:.4f}" for v in compute_snr(ddpm, torch.tensor([1, 25, 49])).tolist()])
 net.eval()
 start = torch.randn(1, 1, 8, 8)
@@ -93,17 +97,24 @@ conditioned = UNet2DConditionModel(
 )
 conditioned.enable_gradient_checkpointing()
 text = torch.randn(1, 3, 8, requires_grad=True)
-out = conditioned(torch.randn(1, 2, 8, 8), 7, encoder_hidden_states=text).sample
-out.square().mean().backward()
-print("conditioned", tuple(out.shape), f"{out.std().item():.4f} {text.grad.norm().item():.5f}")
+seen = torch.randn(1, 2, 8, 8)
+optimizer = torch.optim.SGD(conditioned.parameters(), lr=1e-2)
+for step in range(STEPS):
+    optimizer.zero_grad()
+    text.grad = None
+    out = conditioned(seen, 7, encoder_hidden_states=text).sample
+    out.square().mean().backward()
+    optimizer.step()
+    if step in (0, 1, STEPS - 1):
+        print("conditioned", tuple(out.shape), f"{out.std().item():.4f} {text.grad.norm().item():.5f}")
 torch.manual_seed(3)
 accelerator = Accelerator(gradient_accumulation_steps=2, cpu=True)
 images = torch.utils.data.TensorDataset(torch.rand(12, 1, 8, 8) * 2 - 1)
 loader = torch.utils.data.DataLoader(images, batch_size=3, shuffle=True)
 optimizer = torch.optim.AdamW(net.parameters(), lr=1e-3, weight_decay=1e-4)
-schedule = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=1, num_training_steps=4)
+schedule = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=1, num_training_steps=2 * EPOCHS)
 net, optimizer, loader, schedule = accelerator.prepare(net.train(), optimizer, loader, schedule)
-for epoch in range(2):
+for epoch in range(EPOCHS):
     for (clean,) in loader:
         with accelerator.accumulate(net):
             noise = torch.randn_like(clean)

@@ -3,6 +3,7 @@
 import geoopt
 import torch
 
+STEPS = 30
 torch.manual_seed(0)
 target = torch.nn.functional.normalize(torch.randn(5, 3), dim=-1)
 for name, manifold, start in (
@@ -17,13 +18,13 @@ for name, manifold, start in (
         ("Adam", geoopt.optim.RiemannianAdam([x], lr=0.02)),
     ):
         losses = []
-        for _ in range(5):
+        for _ in range(STEPS):
             loss = (x - 0.5 * target).square().sum()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
             losses.append(f"{loss.item():.4f}")
-        print(name, kind, losses, manifold.check_point_on_manifold(x.detach(), atol=1e-3))
+        print(name, kind, losses[:5], losses[-1], manifold.check_point_on_manifold(x.detach(), atol=1e-3))
 ball = geoopt.PoincareBall()
 u, v = torch.randn(2, 4, 3).mul(0.2).unbind(0)
 print("dist", [f"{d:.4f}" for d in ball.dist(u, v).tolist()])

@@ -3,8 +3,9 @@
 import geotorch
 import torch
 
+STEPS = 30
 torch.manual_seed(0)
-x = torch.randn(10, 6)
+x = torch.randn(6000, 6)  # more elements than NumPy computes
 for put in (
     geotorch.orthogonal,
     geotorch.skew,
@@ -22,11 +23,12 @@ for put in (
             p.copy_(torch.linspace(-0.3, 0.4, p.numel()).view_as(p))
     opt = torch.optim.SGD(layer.parameters(), lr=0.05)
     losses = []
-    for _ in range(3):
+    for _ in range(STEPS):
         loss = (layer(x) - x.flip(1)).square().mean()
         opt.zero_grad()
         loss.backward()
         opt.step()
         losses.append(f"{loss.item():.4f}")
     w = layer.weight
-    print(type(layer).__name__, losses, f"{(w.mT @ w - torch.eye(6)).norm().item():.4f} {(w + w.mT).norm().item():.4f}")
+    print(type(layer).__name__, losses[:3], losses[-1])
+    print(f"{(w.mT @ w - torch.eye(6)).norm().item():.4f} {(w + w.mT).norm().item():.4f}")

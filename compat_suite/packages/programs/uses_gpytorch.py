@@ -3,6 +3,7 @@
 import gpytorch
 import torch
 
+STEPS = 30
 torch.manual_seed(0)
 x = torch.linspace(0, 1, 12)
 y = torch.sin(6 * x) + 0.1 * torch.randn(12)
@@ -25,7 +26,7 @@ for kernel in (gpytorch.kernels.RBFKernel(), gpytorch.kernels.MaternKernel(1.5),
     opt = torch.optim.Adam(model.parameters(), lr=0.1)
     mll = gpytorch.mlls.ExactMarginalLogLikelihood(likelihood, model)
     losses = []
-    for _ in range(4):
+    for _ in range(STEPS):
         opt.zero_grad()
         loss = -mll(model(x), y)
         loss.backward()
@@ -35,7 +36,12 @@ for kernel in (gpytorch.kernels.RBFKernel(), gpytorch.kernels.MaternKernel(1.5),
     with torch.no_grad():
         at = likelihood(model(torch.tensor([0.25, 0.6])))
         low, high = at.confidence_region()
-    print(type(kernel).__name__, losses, [f"{v:.3f}" for v in (*at.mean.tolist(), *low.tolist(), *high.tolist())])
+    print(
+        type(kernel).__name__,
+        losses[:4],
+        losses[-1],
+        [f"{v:.3f}" for v in (*at.mean.tolist(), *low.tolist(), *high.tolist())],
+    )
 
 
 class Variational(gpytorch.models.ApproximateGP):
@@ -51,9 +57,10 @@ class Variational(gpytorch.models.ApproximateGP):
 model, likelihood = Variational(x[::3, None].clone()), gpytorch.likelihoods.BernoulliLikelihood()
 elbo = gpytorch.mlls.VariationalELBO(likelihood, model, 12)
 opt = torch.optim.Adam(model.parameters(), lr=0.1)
-for _ in range(3):
+for step in range(STEPS):
     opt.zero_grad()
     loss = -elbo(model(x[:, None]), (y > 0).float())
     loss.backward()
     opt.step()
-    print(f"{loss.item():.4f}")
+    if step < 3 or step == STEPS - 1:
+        print(f"{loss.item():.4f}")

@@ -10,6 +10,7 @@ from ignite.metrics import Accuracy, ConfusionMatrix, Loss, Precision, RunningAv
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+EPOCHS = 6  # of five passes each
 torch.manual_seed(0)
 x = torch.randn(40, 5)
 y = (x[:, 0] + x[:, 1] > 0).long()
@@ -40,11 +41,11 @@ def evaluate(engine):
     )
 
 
-evaluator.add_event_handler(Events.COMPLETED, EarlyStopping(2, lambda e: e.state.metrics["accuracy"], trainer))
+evaluator.add_event_handler(Events.COMPLETED, EarlyStopping(EPOCHS, lambda e: e.state.metrics["accuracy"], trainer))
 with tempfile.TemporaryDirectory() as folder:
     saver = Checkpoint({"net": net, "optimizer": optimizer}, DiskSaver(folder, create_dir=True), n_saved=1)
     trainer.add_event_handler(Events.EPOCH_COMPLETED, saver)
-    trainer.run(loader, max_epochs=3)
+    trainer.run(loader, max_epochs=EPOCHS)
     again = nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 2))
     state = torch.load(
         f"{folder}/{saver.last_checkpoint}" if "/" not in str(saver.last_checkpoint) else saver.last_checkpoint

@@ -3,12 +3,13 @@
 import torch
 from laplace import Laplace
 
+STEPS = 30
 torch.manual_seed(0)
 x = torch.linspace(-2, 2, 24).view(-1, 1)
 y = torch.sin(x)
 net = torch.nn.Sequential(torch.nn.Linear(1, 6), torch.nn.Tanh(), torch.nn.Linear(6, 1))
 opt = torch.optim.Adam(net.parameters(), 5e-2)
-for _ in range(30):
+for _ in range(STEPS):
     loss = (net(x) - y).square().mean()
     opt.zero_grad()
     loss.backward()

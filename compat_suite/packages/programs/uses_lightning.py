@@ -15,6 +15,8 @@ logging.getLogger("lightning").setLevel(logging.ERROR)
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 logging.getLogger("lightning.fabric").setLevel(logging.ERROR)
 
+EPOCHS = 5  # of six passes each
+
 
 class Classifier(L.LightningModule):
     def __init__(self, width=8, lr=0.02):
@@ -40,7 +42,7 @@ class Classifier(L.LightningModule):
 
     def configure_optimizers(self):
         optimizer = torch.optim.AdamW(self.parameters(), lr=self.hparams.lr)
-        return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 6)]
+        return [optimizer], [torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 2 * EPOCHS)]
 
 
 L.seed_everything(0)
@@ -51,12 +53,12 @@ check = DataLoader(TensorDataset(x, y), batch_size=16)
 with tempfile.TemporaryDirectory() as folder:
     saver = ModelCheckpoint(folder, monitor="accuracy", mode="max")
     trainer = L.Trainer(
-        max_epochs=3,
+        max_epochs=EPOCHS,
         accelerator="cpu",
         logger=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        callbacks=[saver, EarlyStopping("accuracy", mode="max", patience=3)],
+        callbacks=[saver, EarlyStopping("accuracy", mode="max", patience=EPOCHS)],
         gradient_clip_val=1.0,
         accumulate_grad_batches=2,
         default_root_dir=folder,
@@ -73,9 +75,11 @@ fabric = L.Fabric(accelerator="cpu", devices=1)
 fabric.seed_everything(1)
 net = nn.Linear(5, 2)
 net, optimizer = fabric.setup(net, torch.optim.SGD(net.parameters(), lr=0.1))
-for xs, ys in fabric.setup_dataloaders(check):
-    loss = nn.functional.cross_entropy(net(xs), ys)
-    optimizer.zero_grad()
-    fabric.backward(loss)
-    optimizer.step()
+batches = fabric.setup_dataloaders(check)
+for _ in range(2 * EPOCHS):
+    for xs, ys in batches:
+        loss = nn.functional.cross_entropy(net(xs), ys)
+        optimizer.zero_grad()
+        fabric.backward(loss)
+        optimizer.step()
 print("fabric", f"{loss.item():.5f}")

@@ -1,13 +1,15 @@
-"""The Lion optimizer, for 20 steps, from and to a checkpoint."""
+"""The Lion optimizer, for 30 steps, from and to a checkpoint."""
 
 import torch
 from lion_pytorch import Lion
 
+STEPS = 30
+BATCH = 12_000  # times four features: more elements than NumPy computes
 torch.manual_seed(0)
 w = torch.nn.Linear(4, 3)
 opt = Lion(w.parameters(), lr=1e-2, weight_decay=1e-2)
-x, y = torch.randn(8, 4), torch.randn(8, 3)
-for i in range(20):
+x, y = torch.randn(BATCH, 4), torch.randn(BATCH, 3)
+for i in range(STEPS):
     loss = (w(x) - y).square().mean()
     opt.zero_grad()
     loss.backward()

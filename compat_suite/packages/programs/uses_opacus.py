@@ -10,6 +10,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 warnings.simplefilter("ignore")
+EPOCHS = 10  # of three passes each
 torch.manual_seed(0)
 x, y = torch.randn(24, 1, 6, 6), torch.randint(0, 3, (24,))
 net = nn.Sequential(nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3))
@@ -29,12 +30,13 @@ net, optimizer, loader = engine.make_private(
     max_grad_norm=1.0,
     poisson_sampling=False,
 )
-for _ in range(2):
+for epoch in range(EPOCHS):
     for xs, ys in loader:
         optimizer.zero_grad()
         loss = nn.functional.cross_entropy(net(xs), ys)
         loss.backward()
         optimizer.step()
-    print("loss", f"{loss.item():.4f}", f"{engine.get_epsilon(1e-3):.3f}")
+    if epoch in (0, 1, EPOCHS - 1):
+        print("loss", f"{loss.item():.4f}", f"{engine.get_epsilon(1e-3):.3f}")
 lstm = nn.LSTM(4, 5, batch_first=True)
 print("fixed", type(ModuleValidator.fix(lstm)).__name__)

@@ -7,6 +7,7 @@ from sparsemax import Sparsemax
 from torchinfo import summary
 from torchsummary import summary as old_summary
 
+STEPS = 30
 x, y = torch.linspace(-1, 1, 12).view(4, 3), torch.linspace(0, 1, 8).view(4, 2)
 for kind, options in (
     (MADGRAD, {"lr": 1e-2}),
@@ -16,12 +17,13 @@ for kind, options in (
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Tanh(), torch.nn.Linear(4, 2))
     opt = kind(net.parameters(), **options)
-    for _ in range(5):
+    for step in range(STEPS):
         loss = (net(x) - y).square().mean()
         opt.zero_grad()
         loss.backward()
         opt.step()
-        print(kind.__name__, f"{loss.item():.6f}")
+        if step < 5 or step == STEPS - 1:
+            print(kind.__name__, f"{loss.item():.6f}")
 x = torch.randn(3, 5, requires_grad=True)
 p = Sparsemax(dim=-1)(x)
 (p * torch.arange(5)).sum().backward()

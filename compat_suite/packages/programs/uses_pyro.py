@@ -8,6 +8,7 @@ from pyro.infer import MCMC, NUTS, SVI, Trace_ELBO, TraceEnum_ELBO, config_enume
 from pyro.infer.autoguide import AutoDiagonalNormal, AutoMultivariateNormal
 from pyro.optim import Adam
 
+STEPS = 30
 x = torch.linspace(-1, 1, 12)
 y = 0.5 * x + 0.2
 
@@ -24,7 +25,8 @@ for guide_of in (AutoDiagonalNormal, AutoMultivariateNormal):
     pyro.set_rng_seed(0)
     guide = guide_of(model)
     svi = SVI(model, guide, Adam({"lr": 0.05}), Trace_ELBO())
-    print(guide_of.__name__, [f"{svi.step(x, y):.3f}" for _ in range(6)])
+    losses = [f"{svi.step(x, y):.3f}" for _ in range(STEPS)]
+    print(guide_of.__name__, losses[:6], losses[-1])
     print({k: [f"{v:.3f}" for v in q.flatten().tolist()] for k, q in sorted(guide.median().items())})
 
 
@@ -39,7 +41,8 @@ def mixture(data):
 
 pyro.clear_param_store()
 svi = SVI(mixture, lambda data: None, Adam({"lr": 0.05}), TraceEnum_ELBO(max_plate_nesting=1))
-print([f"{svi.step(torch.tensor([-1.2, -0.8, 0.9, 1.3, 1.1])):.4f}" for _ in range(4)])
+losses = [f"{svi.step(torch.tensor([-1.2, -0.8, 0.9, 1.3, 1.1])):.4f}" for _ in range(STEPS)]
+print(losses[:4], losses[-1])
 pyro.set_rng_seed(1)
 mcmc = MCMC(
     NUTS(model, step_size=0.1, adapt_step_size=False, max_tree_depth=2),

@@ -5,6 +5,9 @@ import prodigyopt
 import schedulefree
 import torch
 
+STEPS = 30
+ROWS = 5000  # times 8 features: more elements than NumPy computes
+
 for name, make in {
     "SGDScheduleFree": lambda p: schedulefree.SGDScheduleFree(p, lr=0.1),
     "AdamWScheduleFree": lambda p: schedulefree.AdamWScheduleFree(p, lr=0.01, warmup_steps=2),
@@ -17,19 +20,19 @@ for name, make in {
 }.items():
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
-    x = torch.randn(16, 4)
+    x = torch.randn(ROWS, 4)
     y = x.sum(1, keepdim=True).sin()
     optimizer = make(net.parameters())
     if hasattr(optimizer, "train"):
         optimizer.train()
     losses = []
-    for _ in range(6):
+    for _ in range(STEPS):
         loss = (net(x) - y).square().mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(f"{loss.item():.5f}")
-    print(name, losses)
+    print(name, losses[:6], losses[-1])
     if hasattr(optimizer, "eval"):
         optimizer.eval()
         print("averaged", f"{(net(x) - y).square().mean().item():.5f}")

@@ -10,6 +10,7 @@ from sklearn.preprocessing import StandardScaler
 from skorch import NeuralNetClassifier, NeuralNetRegressor
 from skorch.callbacks import EarlyStopping, EpochScoring, LRScheduler
 
+EPOCHS = 10  # of three passes each
 torch.manual_seed(0)
 rng = np.random.RandomState(0)
 X = rng.randn(60, 5).astype("float32")
@@ -29,13 +30,13 @@ class Net(torch.nn.Module):
 
 net = NeuralNetClassifier(
     Net,
-    max_epochs=4,
+    max_epochs=EPOCHS,
     lr=0.3,
     batch_size=16,
     verbose=0,
     callbacks=[
         EpochScoring("roc_auc", lower_is_better=False),
-        EarlyStopping(patience=3),
+        EarlyStopping(patience=EPOCHS),
         LRScheduler("StepLR", step_size=2),
     ],
 )
@@ -49,7 +50,7 @@ print(
 )
 torch.manual_seed(1)
 search = GridSearchCV(
-    make_pipeline(StandardScaler(), NeuralNetClassifier(Net, max_epochs=2, lr=0.1, verbose=0, train_split=None)),
+    make_pipeline(StandardScaler(), NeuralNetClassifier(Net, max_epochs=EPOCHS, lr=0.1, verbose=0, train_split=None)),
     {"neuralnetclassifier__module__width": [2, 4]},
     cv=2,
     error_score="raise",

@@ -8,6 +8,7 @@ from pytorch_msssim import SSIM, ms_ssim, ssim
 from torch_ema import ExponentialMovingAverage
 from torchcrf import CRF
 
+STEPS = 30
 torch.manual_seed(0)
 crf = CRF(4, batch_first=True)
 emissions = torch.randn(2, 6, 4, requires_grad=True)
@@ -42,9 +43,9 @@ net = torch.nn.Linear(3, 1)
 optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
 ema = ExponentialMovingAverage(net.parameters(), decay=0.9)
 warmup = pytorch_warmup.UntunedLinearWarmup(optimizer)
-schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)
+schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=STEPS)
 data = torch.randn(12, 3)
-for _ in range(4):
+for _ in range(STEPS):
     loss = (net(data) - data.sum(1, keepdim=True)).square().mean()
     optimizer.zero_grad()
     loss.backward()

@@ -6,12 +6,13 @@ import numpy as np
 from stable_baselines3 import A2C, DQN, PPO, SAC, TD3
 
 late = {"learning_starts": 10, "batch_size": 8}
+# Each for so many steps that its networks are trained more than thirty times.
 ALGORITHMS = (
-    (PPO, "CartPole-v1", {"n_steps": 32, "batch_size": 16, "n_epochs": 2}, 64),
-    (A2C, "CartPole-v1", {}, 40),
-    (DQN, "CartPole-v1", {**late, "target_update_interval": 10}, 60),
-    (SAC, "Pendulum-v1", late, 30),
-    (TD3, "Pendulum-v1", late, 30),
+    (PPO, "CartPole-v1", {"n_steps": 32, "batch_size": 16, "n_epochs": 4}, 128),
+    (A2C, "CartPole-v1", {}, 160),
+    (DQN, "CartPole-v1", {**late, "target_update_interval": 10}, 140),
+    (SAC, "Pendulum-v1", late, 50),
+    (TD3, "Pendulum-v1", late, 50),
 )
 for algorithm, game, options, steps in ALGORITHMS:
     model = algorithm("MlpPolicy", game, seed=0, device="cpu", policy_kwargs={"net_arch": [16, 16]}, **options)

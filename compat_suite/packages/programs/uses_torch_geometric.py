@@ -9,9 +9,13 @@ from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.loader import DataLoader
 from torch_geometric.utils import softmax, to_undirected
 
+STEPS = 30
+NODES = 5000  # times 8 features: more elements than NumPy computes
 torch.manual_seed(0)
 edge = to_undirected(torch.randint(0, 20, (2, 40)))
 x, y = torch.randn(20, 8), torch.randint(0, 3, (20,))
+many = to_undirected(torch.randint(0, NODES, (2, 2 * NODES)))
+features, labels = torch.randn(NODES, 8), torch.randint(0, 3, (NODES,))
 CONVOLUTIONS = {
     "GCN": lambda: gnn.GCNConv(8, 3),
     "GATv2": lambda: gnn.GATv2Conv(8, 3, heads=2, concat=False),
@@ -26,13 +30,13 @@ for name, make in CONVOLUTIONS.items():
     net = make()
     optimizer = torch.optim.Adam(net.parameters(), lr=0.05)
     losses = []
-    for _ in range(3):
+    for _ in range(STEPS):
         optimizer.zero_grad()
-        loss = F.cross_entropy(net(x, edge), y)
+        loss = F.cross_entropy(net(features, many), labels)
         loss.backward()
         optimizer.step()
         losses.append(f"{loss.item():.4f}")
-    print(name, *losses)
+    print(name, *losses[:3], losses[-1])
 
 
 class Classifier(torch.nn.Module):
@@ -53,12 +57,14 @@ graphs = [
 ]
 net = Classifier()
 optimizer = torch.optim.Adam(net.parameters(), 0.01)
-for batch in DataLoader(graphs, batch_size=5, shuffle=True):
-    loss = F.cross_entropy(net(batch), batch.y)
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-    print("graphs", tuple(batch.x.shape), f"{loss.item():.4f}")
+for step in range(STEPS // 3):
+    for batch in DataLoader(graphs, batch_size=5, shuffle=True):
+        loss = F.cross_entropy(net(batch), batch.y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if step in (0, STEPS // 3 - 1):
+            print("graphs", tuple(batch.x.shape), f"{loss.item():.4f}")
 group = torch.arange(5).repeat_interleave(4)
 for aggregate in (gnn.SoftmaxAggregation(learn=True), gnn.MedianAggregation(), gnn.Set2Set(8, 2)):
     leaf = x.clone().requires_grad_()
@@ -79,7 +85,7 @@ print("kinds", {k: f"{v.sum().item():.4f}" for k, v in out.items()})
 torch.manual_seed(3)
 explain = Explainer(
     gnn.GCN(8, 8, 2, 3),
-    GNNExplainer(epochs=5),
+    GNNExplainer(epochs=STEPS),
     explanation_type="model",
     node_mask_type="attributes",
     edge_mask_type="object",

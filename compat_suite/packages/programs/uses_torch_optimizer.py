@@ -5,6 +5,7 @@ import warnings
 import torch
 import torch_optimizer as optimizers
 
+STEPS = 30
 warnings.simplefilter("ignore")
 
 
@@ -21,7 +22,7 @@ def train(name):
         loss.backward(create_graph=name == "adahessian")
         return loss
 
-    for _ in range(6):
+    for _ in range(STEPS):
         if name == "shampoo":
             closure()
         loss = optimizer.step(closure)

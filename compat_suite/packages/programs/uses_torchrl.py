@@ -13,6 +13,9 @@ from torchrl.modules import NormalParamExtractor, ProbabilisticActor, QValueActo
 from torchrl.objectives import ClipPPOLoss, DQNLoss, SACLoss, SoftUpdate
 from torchrl.objectives.value import GAE
 
+STEPS = 30
+ROUNDS = 4  # of walks, each seen four times in two parts
+
 
 class Line(EnvBase):
     """A point on a line that is pushed to its middle."""
@@ -54,11 +57,11 @@ advantage = GAE(gamma=0.99, lmbda=0.95, value_network=value, average_gae=True)
 ppo = ClipPPOLoss(actor, value, clip_epsilon=0.2, entropy_coeff=0.01)
 optimizer = torch.optim.Adam(ppo.parameters(), 1e-2)
 buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(32), sampler=SamplerWithoutReplacement(), batch_size=8)
-for _ in range(2):
+for number in range(ROUNDS):
     with torch.no_grad():
         walk = env.rollout(16, actor)
     print("walk", tuple(walk.batch_size), f"{walk['next', 'reward'].mean().item():.4f}")
-    for _ in range(2):
+    for _ in range(4):
         advantage(walk)
         buffer.empty()
         buffer.extend(walk.reshape(-1))
@@ -69,7 +72,8 @@ for _ in range(2):
             norm = torch.nn.utils.clip_grad_norm_(ppo.parameters(), 1.0)
             optimizer.step()
             optimizer.zero_grad()
-            print("PPO", part, f"{loss.item():.4f} {norm.item():.4f}")
+            if number in (0, ROUNDS - 1):
+                print("PPO", part, f"{loss.item():.4f} {norm.item():.4f}")
 
 q = QValueActor(torch.nn.Linear(2, 3), in_keys=["observation"], action_space="one-hot")
 dqn = DQNLoss(q, action_space="one-hot", delay_value=True)
@@ -91,13 +95,14 @@ steps = TensorDict(
     [6],
 )
 optimizer = torch.optim.SGD(dqn.parameters(), 0.1)
-for _ in range(2):
+for step in range(STEPS):
     loss = dqn(steps)["loss"]
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     updater.step()
-    print("DQN", f"{loss.item():.4f}")
+    if step < 2 or step == STEPS - 1:
+        print("DQN", f"{loss.item():.4f}")
 
 
 class Both(torch.nn.Module):

@@ -13,6 +13,7 @@ from torchtune.models.llama3 import llama3, lora_llama3
 from torchtune.modules.peft import get_adapter_params, get_merged_lora_ckpt
 
 logging.disable(logging.WARNING)
+STEPS = 30
 SIZES = {
     "vocab_size": 40,
     "num_layers": 2,
@@ -30,13 +31,13 @@ def batch(n):
     return tokens, torch.cat([tokens[:, 1:], torch.full((2, 1), -100)], 1)
 
 
-def trained(name, model, parameters, steps=3):
+def trained(name, model, parameters, steps=STEPS):
     from torchtune.modules.loss import CEWithChunkedOutputLoss
     from torchtune.training import get_cosine_schedule_with_warmup
     from torchtune.training.lr_schedulers import get_lr
 
     optimizer = torch.optim.AdamW(parameters, lr=1e-2, fused=False)
-    schedule = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=1, num_training_steps=4)
+    schedule = get_cosine_schedule_with_warmup(optimizer, num_warmup_steps=1, num_training_steps=steps + 1)
     loss_of = CEWithChunkedOutputLoss(num_output_chunks=4)
     model.set_num_output_chunks(4)
     for step in range(steps):
@@ -47,7 +48,8 @@ def trained(name, model, parameters, steps=3):
         optimizer.step()
         optimizer.zero_grad()
         schedule.step()
-        print(name, step, f"{loss.item():.4f} {float(norm):.4f} {get_lr(optimizer):.6f}")
+        if step < 3 or step == steps - 1:
+            print(name, step, f"{loss.item():.4f} {float(norm):.4f} {get_lr(optimizer):.6f}")
 
 
 torch.manual_seed(0)

@@ -13,6 +13,7 @@ from torchvision import datasets, models, ops, transforms, utils
 from torchvision.models.feature_extraction import create_feature_extractor, get_graph_node_names
 from torchvision.transforms import v2
 
+STEPS = 30  # in double precision, since batches of four amplify rounding
 torch.manual_seed(0)
 
 
@@ -55,17 +56,18 @@ show("mixed up", v2.MixUp(num_classes=4)(x, torch.tensor([1, 2]))[0])
 
 data = datasets.FakeData(8, (3, 32, 32), 4, transform=transforms.ToTensor())
 images, labels = next(iter(torch.utils.data.DataLoader(data, 4, shuffle=True)))
-model = models.resnet18(num_classes=4)
+model = models.resnet18(num_classes=4).double()
 optimizer = torch.optim.SGD(model.parameters(), 0.001, momentum=0.9)
-for _ in range(2):  # after which batches of so few differ by rounding
-    loss = nn.functional.cross_entropy(model(images), labels)
+for step in range(STEPS):
+    loss = nn.functional.cross_entropy(model(images.double()), labels)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    print(f"loss {loss.item():.3f}")
+    if step < 2 or step == STEPS - 1:
+        print(f"loss {loss.item():.3f}")
 model.eval()
 print(get_graph_node_names(model)[0][:12])
-for name, features in create_feature_extractor(model, {"layer2": "a", "layer4": "b"})(x).items():
+for name, features in create_feature_extractor(model, {"layer2": "a", "layer4": "b"})(x.double()).items():
     print(name, tuple(features.shape))
 
 boxes = torch.tensor([[0, 0, 10, 10], [1, 1, 11, 11], [20, 20, 30, 30.0]])

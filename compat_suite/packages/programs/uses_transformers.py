@@ -5,9 +5,12 @@ import tempfile
 import torch
 import transformers as tr
 
+STEPS = 30
+ROWS = 64  # times 32 words of 24 features: more elements than NumPy computes
 torch.manual_seed(0)
 small = {"vocab_size": 40, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 24}
 words = torch.randint(3, 40, (2, 8))
+many = torch.randint(3, 40, (ROWS, 32))
 for config, kind in (
     (
         tr.GPT2Config(vocab_size=40, n_embd=16, n_layer=1, n_head=2, n_positions=32, bos_token_id=0, eos_token_id=1),
@@ -45,5 +48,16 @@ for config, kind in (
             model.save_pretrained(folder)
             again = kind.from_pretrained(folder).eval()
             print((again(input_ids=words, labels=words).loss - out.loss).abs().item() < 1e-6)
+        if model.supports_gradient_checkpointing:
+            model.train().gradient_checkpointing_enable({"use_reentrant": False})
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        losses = []
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            loss = model(input_ids=many, labels=many).loss
+            loss.backward()
+            optimizer.step()
+            losses.append(f"{loss.item():.4f}")
+        print(*losses[:3], losses[-1])
     except Exception as e:  # one line per family, whatever happens to it
         print(kind.__name__, type(e).__name__, str(e)[:300])

@@ -15,6 +15,7 @@ from trl import DPOConfig, DPOTrainer, GRPOConfig, GRPOTrainer, RewardConfig, Re
 
 disable_caching()
 fingerprint.Hasher.hash = classmethod(lambda cls, value: "0")  # types of some versions of pyarrow can't be pickled
+STEPS = 30
 WORDS = [
     *("[PAD]", "[UNK]", "[EOS]", "the", "a", "cat", "dog", "bird", "sat", "ran", "flew", "on", "over", "mat", "hill"),
     *("and", "then", "it", "slept", "well", "badly"),
@@ -47,7 +48,7 @@ def model(kind=LlamaForCausalLM, **more):
 def options(folder):
     return {
         "output_dir": folder,
-        "max_steps": 3,
+        "max_steps": STEPS,
         "per_device_train_batch_size": 2,
         "learning_rate": 1e-2,
         "logging_steps": 1,
@@ -57,7 +58,6 @@ def options(folder):
         "disable_tqdm": False,
         "seed": 1,
         "bf16": False,
-        "gradient_checkpointing": False,
     }
 
 
@@ -65,7 +65,8 @@ def trained(name, trainer):
     for printing in (PrinterCallback, ProgressCallback):  # which print times
         trainer.remove_callback(printing)
     trainer.train()
-    for row in trainer.state.log_history:
+    told = trainer.state.log_history
+    for row in told[:3] + told[-2:]:
         kept = {k: v for k, v in row.items() if k in ("loss", "grad_norm", "reward", "rewards/margins", "entropy")}
         if kept:
             print(name, {k: f"{float(v):.3f}" for k, v in sorted(kept.items())})

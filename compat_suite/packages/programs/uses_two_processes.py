@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 warnings.simplefilter("ignore")
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+EPOCHS = 8  # of four passes each
 
 
 class Classifier(L.LightningModule):
@@ -39,7 +40,7 @@ if __name__ == "__main__":
             accelerator="cpu",
             devices=2,
             strategy="ddp_spawn",
-            max_epochs=2,
+            max_epochs=EPOCHS,
             logger=False,
             default_root_dir=folder,
             enable_progress_bar=False,

@@ -3,8 +3,9 @@
 import torch
 from vector_quantize_pytorch import FSQ, LFQ, ResidualVQ, SimVQ, VectorQuantize
 
+STEPS = 30
 torch.manual_seed(0)
-x = torch.randn(2, 10, 16)
+x = torch.randn(4, 700, 16)  # more elements than NumPy computes
 for name, make in {
     "VQ": lambda: VectorQuantize(dim=16, codebook_size=12, decay=0.8, commitment_weight=1.0),
     "cosine VQ": lambda: VectorQuantize(dim=16, codebook_size=12, use_cosine_sim=True),
@@ -18,9 +19,15 @@ for name, make in {
         torch.manual_seed(1)
         layer = make()
         z = x.clone().requires_grad_()
-        out, index, *loss = layer(z)
-        total = out.square().sum() + sum(v.sum() for v in loss if isinstance(v, torch.Tensor))
-        total.backward()
-        print(name, tuple(out.shape), index.flatten()[:6].tolist(), f"{total.item():.3f} {z.grad.norm().item():.3f}")
+        optimizer = torch.optim.SGD([z, *layer.parameters()], lr=1e-2)
+        for step in range(STEPS):
+            out, index, *loss = layer(z)
+            total = out.square().sum() + sum(v.sum() for v in loss if isinstance(v, torch.Tensor))
+            optimizer.zero_grad()
+            total.backward()
+            if step in (0, STEPS - 1):
+                print(name, tuple(out.shape), index.flatten()[:6].tolist())
+                print(name, f"{total.item():.3f} {z.grad.norm().item():.3f}")
+            optimizer.step()
     except Exception as e:
         print(name, type(e).__name__, str(e)[:300])

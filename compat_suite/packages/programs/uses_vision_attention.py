@@ -1,25 +1,31 @@
-"""Attention in linear time, in several ways: forward, backward, a step."""
+"""Attention in linear time, in several ways: forward, backward, steps."""
 
 import torch
 from linear_attention_transformer import LinearAttentionTransformerLM
 from perceiver_pytorch import Perceiver
 from performer_pytorch import PerformerLM, SelfAttention
 
+STEPS = 30
 torch.manual_seed(0)
 
 
 def show(name, net, *args):
     torch.manual_seed(1)
-    out = net(*args)
-    loss = out.float().square().mean()
-    loss.backward()
-    norm = sum(p.grad.square().sum() for p in net.parameters() if p.grad is not None).sqrt()
-    print(
-        name,
-        tuple(out.shape),
-        f"{out.sum().item():.3f} {loss.item():.5f} {norm.item():.5f}",
-        sum(p.numel() for p in net.parameters()),
-    )
+    optimizer = torch.optim.SGD(net.parameters(), lr=1e-2)
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        out = net(*args)
+        loss = out.float().square().mean()
+        loss.backward()
+        optimizer.step()
+        norm = sum(p.grad.square().sum() for p in net.parameters() if p.grad is not None).sqrt()
+        if step in (0, STEPS - 1):
+            print(
+                name,
+                tuple(out.shape),
+                f"{out.sum().item():.3f} {loss.item():.5f} {norm.item():.5f}",
+                sum(p.numel() for p in net.parameters()),
+            )
 
 
 words = torch.randint(0, 20, (1, 16))

@@ -454,7 +454,7 @@ def demangled(name: str) -> str:
     return translate(name) if translate else name
 
 
-@functools.cache
+@functools.lru_cache(1)
 def _demangler() -> Callable[[str], str] | None:
     """`abi::__cxa_demangle` of the system's C++ library."""
     try:

@@ -79,7 +79,7 @@ def attributes_of(x: Any) -> tuple[Any, ...] | None:
     return None
 
 
-@functools.cache
+@functools.lru_cache(1024)
 def _has_slots(cls: type) -> bool:
     return any(
         isinstance(v, types.MemberDescriptorType) for c in cls.__mro__ if is_python_class(c) for v in vars(c).values()

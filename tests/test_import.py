@@ -135,10 +135,10 @@ def test_return_types_are_named():
 
 
 def test_modules_of_torch_are_attributes():
-    """`torch.nn.utils.rnn` and `torch._C._distributed_rpc.PyRRef` work after `import torch` alone."""
+    """`torch.nn.utils.rnn` and `torch._C._distributed_rpc.PyRRef` work after `import torch` alone, but not `torch.numa`."""
     code = f"""
 import torchgrad_jax
-for path in {[*absent.MODULES, *_modules_here()]!r}:
+for path in {[p for p in (*absent.MODULES, *_modules_here()) if not p.startswith("numa")]!r}:
     found = torchgrad_jax
     for name in path.split("."):
         found = getattr(found, name, None)

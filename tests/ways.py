@@ -21,12 +21,16 @@ _OTHER_NUMBERS = "numbers that are tried until one is accepted follow the same d
 _ONE_NODE = "the graph of a compiled function is one node"
 _NO_VIEW = "a result is no view of what the program has no other use for"
 _VERSIONS = "the versions of results are counted from the end of the call"
+_SWAPPED = "tensors that a trace has met have weak references, and such tensors cannot be swapped"
 _NOT_COUNTED = "operations of a compiled program are counted by XLA's cost analysis"
 
 APART: dict[str, str] = {
     "test_bags::shapes_of_offsets": _LATER,
     "test_init::refused": _LATER,
     "test_utils::norms_that_are_not_finite": _LATER,
+    "test_small_names::assertions_and_shapes": _LATER,
+    "test_small_names::tensors_exchanged": _SWAPPED,
+    "test_small_names::exchanges_refused": _SWAPPED,
     **dict.fromkeys(
         (
             "test_families::Chi2", "test_families::FisherSnedecor", "test_families::InverseGamma",

@@ -90,7 +90,7 @@ _SUBMODULES = (
     "_inductor", "_jit_internal", "_prims_common", "_settings", "_subclasses", "_tensor", "_tensor_str", "_utils",
     "_vmap_internals", "accelerator", "amp", "ao", "backends", "classes", "compiler", "cpu", "cuda", "distributed",
     "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "interop", "jit", "library",
-    "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "numa", "onnx", "ops", "optim", "overrides",
+    "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
     "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse",
     "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 )  # fmt: skip

@@ -245,7 +245,6 @@ _prims_common: Any
 ao: Any
 mps: Any
 nested: Any
-numa: Any
 onnx: Any
 quantization: Any
 sparse: Any

@@ -238,13 +238,13 @@ class Compiled:
         plain = self.patience.plain_numbers
         try:
             outcome = self._trace(call, found, run)
+            if isinstance(outcome, WithPlainNumbers):  # and with arrays that are no inputs any more
+                return self._find_or_trace(args, kwargs, mode, run)
+            return outcome
         except BaseException:
             # Inputs are not to blame where the function fails with constants as well.
             self.patience.plain_numbers = plain
             raise
-        if isinstance(outcome, WithPlainNumbers):  # and with arrays that are no inputs any more
-            return self._find_or_trace(args, kwargs, mode, run)
-        return outcome
 
     # -- a program that is there
     def _run_kept(self, call: Call, run: Run) -> Ran | AsIs | _Missed:

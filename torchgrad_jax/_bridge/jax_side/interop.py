@@ -18,6 +18,7 @@ from ..._core.errors.checks import Check, is_traced
 from ..._core.errors.messages import user_line
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import CALLS
+from ..._core.jax.private import take_current_trace
 from ..._core.random.keys import checked, drawing_from, is_key, words_of
 from ..._core.state import MODES, recording
 from ..._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
@@ -335,8 +336,6 @@ class FromJax(Uses):
 
     def look_at_values(self, t: Tensor) -> None:
         """Remember them; an error inside of a function that JAX traces once and keeps, as `jax.jit` does."""
-        from jax.extend.core import take_current_trace
-
         with take_current_trace() as current:
             if type(current).__name__ == "DynamicJaxprTrace" and current not in self.run.traces:
                 raise RuntimeError(

@@ -15,6 +15,7 @@ import numpy as np
 from jax import core
 
 from ..signals import contextmanager
+from .private import current_trace
 
 NO_DATA = "Cannot copy out of meta tensor; no data!"
 
@@ -94,10 +95,9 @@ _HOME: Any = _AbstractTrace(None)
 @contextmanager
 def tracing() -> Iterator[None]:
     """A context in which code may compute with abstract arrays. Steps without any are computed as usual."""
-    from jax.extend.core import set_current_trace, take_current_trace
+    from jax.extend.core import set_current_trace
 
-    with take_current_trace() as current:
-        pass
+    current = current_trace()
     if isinstance(current, _AbstractTrace):
         yield
         return

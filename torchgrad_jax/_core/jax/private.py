@@ -4,8 +4,8 @@ For example, `jnp.sin` takes a tensor because `AVALS[Tensor]` says how JAX descr
 say so. Each name is taken once, when the package is imported, and its shape is checked. Where JAX has moved one, the
 import ends with an `UnknownJax` that says which name is missing, and which versions of JAX are known.
 
-Whatever could be said with public names is said with them, elsewhere: `jax.extend.core.take_current_trace` and
-`set_current_trace`, `jax.interpreters.{ad,batching,mlir}`, `jax.monitoring`, `jax.tree_util.default_registry`.
+Whatever could be said with public names is said with them, elsewhere: `jax.extend.core.set_current_trace`,
+`jax.interpreters.{ad,batching,mlir}`, `jax.monitoring`, `jax.tree_util.default_registry`.
 What remains is below, each with the reason.
 """
 
@@ -204,6 +204,30 @@ KERNEL_LOGGER = _take("_src.interpreters.pxla", "logger", "addFilter")
 
 _HERE = _take("_src.core", "trace_ctx", "trace", "set_trace")
 _CONTEXT = type(_take("_src.core", "set_current_trace")(None))
+
+
+def current_trace() -> Any:
+    """Return what JAX traces right now."""
+    return _HERE.trace
+
+
+class take_current_trace:
+    """Take JAX's current trace away for a block, as `jax.extend.core.take_current_trace`; no signal leaves it half."""
+
+    __slots__ = ("_before",)
+
+    def __enter__(self) -> Any:
+        self._before = _HERE.trace
+        try:
+            _HERE.set_trace(None)
+        except BaseException:
+            _HERE.set_trace(self._before)
+            raise
+        return self._before
+
+    @uninterrupted
+    def __exit__(self, *raised: object) -> None:
+        _HERE.set_trace(self._before)
 
 
 def watch_traces(

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from ..state import MODES, UNDER_JAX, next_level
-from .private import watch_traces
+from .private import current_trace as current_trace, watch_traces
 
 
 class _Began:
@@ -157,14 +157,6 @@ def began(trace: Any) -> int:
     """The number of a trace of JAX's; 0 for traces of this package's own."""
     found = _BEGAN.get(id(trace))
     return 0 if found is None else found.level
-
-
-def current_trace() -> Any:
-    """What JAX traces right now."""
-    from jax.extend.core import take_current_trace
-
-    with take_current_trace() as current:
-        return current
 
 
 def running() -> Iterator[Any]:

@@ -15,6 +15,7 @@ from jax import lax
 from ..._core.arrays import dtypes
 from ..._core.jax.abstract import is_abstract
 from ..._core.jax.custom_jvp import custom_jvp
+from ..._core.jax.running_transforms import current_trace
 from ..._core.state import CUT, MODES
 from .tape import Value
 from .tensor import Storage, Tensor
@@ -132,10 +133,7 @@ def under_jax(frozen: bool = False) -> bool:
     """
     if not MODES.traced:
         return False
-    from jax.extend.core import take_current_trace
-
-    with take_current_trace() as current:
-        pass
+    current = current_trace()
     if current is None or type(current).__name__ == "EvalTrace":
         return False
     if frozen and type(current).__name__ != "DynamicJaxprTrace":

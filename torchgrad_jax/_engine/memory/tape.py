@@ -18,6 +18,7 @@ import numpy as np
 from ..._core.arrays.meta import Meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import remember
+from ..._core.jax.private import take_current_trace
 from ..run.steps import bind_equation, values_of
 
 _NUMBERS = frozenset((bool, int, float, complex))
@@ -265,7 +266,7 @@ class Tape(jax.core.Trace):
         """Leave a step to a trace of JAX's own."""
         if jax.config.eager_constant_folding and not any(isinstance(x, Value) for x in tracers):
             return self._now(lambda: call(self.parent_trace, tracers))
-        from jax.extend.core import set_current_trace, take_current_trace
+        from jax.extend.core import set_current_trace
 
         def alone(*xs: Any) -> Any:
             with take_current_trace() as trace:

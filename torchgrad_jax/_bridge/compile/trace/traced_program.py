@@ -25,6 +25,7 @@ from ...._core.errors.checks import Check, any_failed, conditions, is_traced
 from ...._core.errors.messages import AsWritten, Unsupported, user_line
 from ...._core.jax import jit_caches
 from ...._core.jax.abstract import is_abstract
+from ...._core.jax.private import take_current_trace
 from ...._core.jax.running_transforms import unwatch
 from ...._core.signals import contextmanager
 from ...._core.state import MODES, next_sequence_nr
@@ -588,7 +589,7 @@ def trace_program(
     the last results of the program, and `log` carries numbers of Python. `checked` is whether the program checks what
     eager calls check. A program `for_file` does not, and consists of the same steps whatever ran before.
     """
-    from jax.extend.core import set_current_trace, take_current_trace
+    from jax.extend.core import set_current_trace
 
     state = RunState(args, log, checked, for_file)
     descriptions: list[Any] = []

@@ -135,7 +135,7 @@ def test_return_types_are_named():
 
 
 def test_modules_of_torch_are_attributes():
-    """`torch.nn.utils.rnn` and `torch._C._distributed_rpc.PyRRef` work after `import torch`, but `torch.numa` does not."""
+    """`torch.nn.utils.rnn` and `torch._C._distributed_rpc.PyRRef` work after `import torch`; `torch.numa` does not."""
     code = f"""
 import torchgrad_jax
 for path in {[p for p in (*absent.MODULES, *_modules_here()) if not p.startswith("numa")]!r}:

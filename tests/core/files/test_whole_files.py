@@ -109,18 +109,16 @@ def test_what_cannot_be_pickled_leaves_the_old_file(where, zipped, old, monkeypa
 
 
 KILLED = """
-import importlib.util, os, signal, sys
-spec = importlib.util.spec_from_file_location("files", sys.argv[1])
-files = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(files)
+import os, signal, sys
+from torchgrad_jax._core.files import atomic as files
 os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
-with files.replacing(sys.argv[2]) as file:
+with files.replacing(sys.argv[1]) as file:
     file.write(b"new")
 """
 
 
 def test_a_killed_process_leaves_the_old_file(old):
-    found = subprocess.run([sys.executable, "-c", KILLED, files.__file__, old], check=False)
+    found = subprocess.run([sys.executable, "-c", KILLED, old], check=False)
     assert found.returncode == -signal.SIGKILL
     assert old.read_bytes() == OLD
 

@@ -176,6 +176,8 @@ class PythonWatch:
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
         replaced = [place for guards in self for place in guards.drifted_numbers()]
+        if replaced and self.observer.takes_a_lock:  # a counter of several threads, and a program takes no lock
+            raise AsWritten("it changes a number while it has a lock", lasting=False)
         if not all(once.stays(replaced) for once in self.done):
             raise AsWritten("what it makes in its first call is another one in the next", lasting=False)
         effect = numbers.unrepeatable or changed

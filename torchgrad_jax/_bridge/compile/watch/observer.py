@@ -65,6 +65,8 @@ class Observer:
         self.stopped: AsWritten | None = None
         """What ended the trace, which the function may have caught."""
         self.started = False
+        self.takes_a_lock = False
+        """Whether the function took a lock from outside and gave it back."""
         self._globals: set[tuple[int, int]] = set()
         self._outer_profile: Any = None
         self._profile = self._seen  # one bound method, so that it can be compared
@@ -259,11 +261,18 @@ class Observer:
                 raise AsWritten(f"a context variable without a value is set{_at(frame)}", lasting=False)
             self.reads.variable(function.__self__, code.scan())
         elif what is HOLDER and isinstance(function.__self__, LOCKS):
+            if self.ages.is_old(function.__self__):
+                self._takes_a_lock()
             self.reads.root(code.scan(), function.__self__)
         elif what is READER:
             self.reads.whole(code.scan(), getattr(function, "__self__", None))
         elif what is STATE:
             self.reads.state(teller_of(function))
+
+    def _takes_a_lock(self) -> None:
+        self.takes_a_lock = True
+        if self._outer is not None:
+            self._outer._takes_a_lock()
 
     def acts(self, frame: types.FrameType) -> None:
         """A function of this package that acts outside is called."""

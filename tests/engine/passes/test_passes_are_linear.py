@@ -170,9 +170,9 @@ def looks_of_writes():
         array = x.numpy()
         for _ in range(2):
             write(x)
-        setattr(shared.Shared, "is_as_seen", lambda memory, looks=looks: looks.append(1) or look(memory))
+        shared.Shared.is_as_seen = lambda memory, looks=looks: looks.append(1) or look(memory)
         write(x)
-        setattr(shared.Shared, "is_as_seen", look)
+        shared.Shared.is_as_seen = look
         array[2] = 7
         assert x[2].tolist() == [7] * 8
         assert x.tolist() == array.tolist()

@@ -193,6 +193,7 @@ REFUSED = {
     "torch.nn.functional.one_hot": "the largest number says how many classes there are",
     "torch.nn.functional.embedding_bag": "Python looks at the first offset",
     "torch.nn.functional.batch_norm": "statistics that are no batch cannot hold those of a batch",
+    "torch.ops.aten._batch_norm_with_update": "statistics that are no batch cannot hold those of a batch",
     "torch.argwhere": "numbers say how many elements there are",
     "torch.nn.functional.ctc_loss": "Python looks at the lengths",
     "torch.tensor_split": "Python looks at the places where it is split",

@@ -1,50 +1,46 @@
-"""The compiled form of a segment: what the walk does with its nodes, as one kernel of arrays."""
+"""The joined form of a segment: one function of arrays that calls the kernels of the segment's nodes.
+
+For the graph of `(x * w).sin().sum()`, with `x` and `w` as leaves, this makes the function
+
+    def backward_pass(v0, v1, v2, v3, v4):
+        v5, = k0(v0)
+        v6, = k1(v5, v1)
+        v5 = None
+        v7, v8 = k2(v6, v2, v3)
+        v6 = None
+        v9 = add(v4, v7)
+        v7 = None
+        return [v9, v8]
+
+`k0` to `k2` are the kernels that the walk would call, `v0` is the gradient that comes in, `v1` to `v3` were saved, and
+`v4` is the gradient that `x` had before. So a joined segment gives the bits of the walk, whoever computes its kernels,
+and when a segment is joined changes no result.
+"""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import jax
-
-from ..._core.arrays import sums
 from ..._core.arrays.meta import Meta
-from ..._core.host import choice
-from ..._core.state import MODES
-from ..graph.formula import alone
-from ..memory.tape import aval_of
 from ..run import executors
 
-NODE = 10.0
-"""Microseconds that the walk takes for a node, which NumPy code may take as well."""
+_add = executors.add
 
 
 class Compiled:
-    """A segment's structure as one kernel of the gradients that come in, the saved values and old gradients of leaves.
+    """A segment's structure as one function of the gradients that come in, the saved values and old gradients of leaves.
 
-    `outs` describes its results, once it has been traced: what becomes of each ("leaf", "result" or "on its way"), the
-    number of the node it belongs to, the number of that node's output, and its meta.
+    `fn` is the function. `outs` describes its results, one entry for each: what becomes of it ("leaf", "result" or "on
+    its way"), the number of the node that it belongs to, the number of that node's output, and its meta.
     """
 
-    __slots__ = ("fn", "kernel", "outs", "pure")
+    __slots__ = ("fn", "outs")
 
-    def __init__(self, key: Any, nodes: int = 0) -> None:
-        self.outs: list[tuple[str, int, int, Meta]] = []
-        self.pure = _as_function([*_rows(key[0])], key[1], self.outs)
-        self.kernel = executors.Jitted(self.pure, alone(self.pure))
-        device, limit = key[1][2].device, choice.OF_MANY + NODE * nodes
-        self.fn = executors.choose_later(self.kernel, device, functools.partial(setattr, self, "fn"), limit=limit)
-
-    def call(self, args: list[Any], may_be_step: bool) -> Sequence[Any]:
-        """The results for one segment; the kernel may be a step of a tape, if all arguments are values of that tape."""
-        if may_be_step and (tape := MODES.run.tape) is not None:
-            if not self.outs:
-                jax.eval_shape(self.kernel, *args)
-            written = tape.kernel(self.kernel, args, tuple([aval_of(m) for *_, m in self.outs]))
-            if written is not None:
-                return written
-        return self.fn(*args)
+    def __init__(self, key: Any) -> None:
+        writer = _Writer(*key)
+        self.outs: list[tuple[str, int, int, Meta]] = [(kind, number, nr, m) for kind, number, nr, m, _ in writer.outs]
+        self.fn = writer.function()
 
 
 def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[int], list[Any]]]:
@@ -71,59 +67,100 @@ def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[
         yield head, number, captured, where, edges
 
 
-def _as_function(
-    rows: Sequence[Any], places: Sequence[Any], outs: list[tuple[str, int, int, Meta]]
-) -> Callable[..., Any]:
-    """The pure function of a segment: what the walk does, on arrays. `outs` is told what it gives."""
+class _Writer:
+    """Writes the function of a segment: what the walk does, with names for arrays.
 
-    n_given = len(places) // 3
-    n_args = 1 + max([w for *_, where, _ in rows for w in where], default=-1)
+    Args:
+        nodes: the nodes of the segment, as its key has them.
+        places: of each gradient that comes in, the number of its node and of that node's output, and its meta.
+    """
 
-    def backward_pass(*values: Any) -> list[Any]:
-        slots: dict[int, dict[int, Any]] = {}
-        for k, g in enumerate(values[:n_given]):
-            number, nr, m = places[3 * k : 3 * k + 3]
-            slots.setdefault(number, {})[nr] = (g, m)
-        args = values[n_given : n_given + n_args]
-        olds = iter(values[n_given + n_args :])
-        results: list[tuple[str, int, int, tuple[Any, Meta]]] = []
+    def __init__(self, nodes: Sequence[Any], places: Sequence[Any]) -> None:
+        rows = [*_rows(nodes)]
+        self.count = 0
+        self.space: dict[str, Any] = {"add": _add}
+        self.kernels: dict[Any, str] = {}
+        self.steps: list[tuple[str, list[str], str, list[str]]] = []
+        """Of each step its results as text and as names, the function that it calls, and what that is given."""
+        self.outs: list[tuple[str, int, int, Meta, str]] = []
+        """Of each result what `Compiled.outs` has, and its name."""
+        self.slots: dict[int, dict[int, tuple[str, Meta]]] = {}
+        """By number of node and of its output, what the node has received so far."""
+        for number, nr, m in zip(places[::3], places[1::3], places[2::3]):
+            self.slots.setdefault(number, {})[nr] = self._name(), m
+        n_args = 1 + max([w for *_, where, _ in rows for w in where], default=-1)
+        self.args = [self._name() for _ in range(n_args)]
+        olds = [self._name() for head, *_ in rows if head is False]
+        self.given = [f"v{i}" for i in range(self.count)]
+        old = iter(olds)
+        for head, number, captured, where, edges in rows:
+            came = self.slots.pop(number, {})
+            self.outs += [("result", number, nr, came[nr][1], came[nr][0]) for nr in captured if nr in came]
+            if head.__class__ is bool:
+                self._arrive(number, came, None if head else next(old))
+            elif head is not None:
+                self._run(head, came, where, edges)
+        for number, mine in self.slots.items():
+            self.outs += [("on its way", number, nr, m, name) for nr, (name, m) in mine.items()]
 
-        def put(number: int, nr: int, g: Any, m: Meta) -> None:
-            mine = slots.setdefault(number, {})
-            mine[nr] = (sums.plus(mine[nr][0], g), mine[nr][1]) if nr in mine else (g, m)
+    def _name(self) -> str:
+        self.count += 1
+        return f"v{self.count - 1}"
 
-        for plan, number, captured, where, edges in rows:
-            came = slots.pop(number, {})
-            results += [("result", number, nr, came[nr]) for nr in captured if nr in came]
-            if plan is None:
-                continue
-            if plan.__class__ is bool:
-                old = None if plan else next(olds, None)
-                if came:
-                    g, m = came[0]
-                    results.append(("leaf", number, 0, (g if old is None else sums.plus(old, g), m)))
-                continue
-            cts = [came[k][0] if k in came else None for k in range(len(plan.plan.diff))]
-            for p, to, nr, g in _gradients(plan, cts, [args[w] for w in where], edges):
-                put(to, nr, g, plan.metas[p])
-        for number, mine in slots.items():
-            results += [("on its way", number, nr, pair) for nr, pair in mine.items()]
-        outs[:] = [(kind, number, nr, m) for kind, number, nr, (_, m) in results]
-        return [g for *_, (g, _) in results]
+    def _sum(self, x: str, y: str) -> str:
+        out = self._name()
+        self.steps.append((out, [out], "add", [x, y]))
+        return out
 
-    return backward_pass
+    def _arrive(self, number: int, came: dict[int, tuple[str, Meta]], old: str | None) -> None:
+        """Write what a leaf does: it adds its gradient to the one that it had."""
+        if came:
+            name, m = came[0]
+            self.outs.append(("leaf", number, 0, m, name if old is None else self._sum(old, name)))
 
+    def _run(self, plan: Any, came: dict[int, tuple[str, Meta]], where: Sequence[int], edges: Sequence[Any]) -> None:
+        """Write the call of a node's kernel, and where its gradients go."""
+        present = tuple([k in came for k in range(len(plan.plan.diff))])
+        if True not in present:
+            return
+        if False in present:  # torch leaves out what depends on none of the gradients that came
+            reached = plan.reached([True if p else None for p in present])
+            edges = [e for e in edges if e[0] in reached]
+        if not edges:
+            return
+        wanted = tuple([p for p, _, _ in edges])
+        all_of_them = len(wanted) == len(plan.inputs)
+        names = {p: self._name() for p in wanted}
+        targets = [names.get(p, "_") for p in range(len(plan.inputs))] if all_of_them else [*names.values()]
+        kernel = self._kernel(plan, present, None if all_of_them else wanted)
+        given = [came[k][0] for k, p in enumerate(present) if p] + [self.args[w] for w in where]
+        self.steps.append(("".join([f"{t}, " for t in targets]), [*names.values()], kernel, given))
+        for p, to, nr in edges:
+            mine = self.slots.setdefault(to, {})
+            known = mine.get(nr)
+            mine[nr] = (names[p], plan.metas[p]) if known is None else (self._sum(known[0], names[p]), known[1])
 
-def _gradients(plan: Any, cts: list[Any], saved: list[Any], edges: Sequence[Any]) -> list[tuple[int, int, int, Any]]:
-    """One node: its gradients, each with its number and where it goes."""
-    present = [c is not None for c in cts]
-    if not any(present):
-        return []
-    if not all(present):  # where some results got no gradient, torch leaves the others out
-        ways = plan.reached(cts)
-        edges = [e for e in edges if e[0] in ways]
-    wanted = tuple(dict.fromkeys([p for p, _, _ in edges]))
-    if not wanted:
-        return []
-    values = dict(zip(wanted, plan.fn(cts, saved, wanted)))
-    return [(p, to, nr, values[p]) for p, to, nr in edges]
+    def _kernel(self, plan: Any, present: tuple[bool, ...], pick: tuple[int, ...] | None) -> str:
+        """The name of the kernel that the walk calls."""
+        key = plan, present, pick
+        name = self.kernels.get(key)
+        if name is None:
+            name = self.kernels[key] = f"k{len(self.kernels)}"
+            self.space[name] = plan.vjps.get((present, pick)) or plan.vjp(present, pick)
+        return name
+
+    def function(self) -> Any:
+        """The function. It lets go of a value after the last step that reads it."""
+        results = [name for *_, name in self.outs]
+        kept = {*results, *self.given}
+        lines: list[str] = []
+        for text, names, fn, given in reversed(self.steps):
+            dead = [n for n in dict.fromkeys([*names, *given]) if n not in kept]
+            kept.update(dead)
+            lines.append("".join([f"{n} = " for n in dead]) + "None" if dead else "pass")
+            lines.append(f"{text} = {fn}({', '.join(given)})")
+        lines.append(f"def backward_pass({', '.join(self.given)}):")
+        body = [line for line in reversed(lines) if line != "pass"]
+        text = "\n    ".join([*body, f"return [{', '.join(results)}]"])
+        exec(compile(text, f"{__file__}:backward_pass", "exec"), self.space)
+        return self.space["backward_pass"]

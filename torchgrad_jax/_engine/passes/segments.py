@@ -1,8 +1,12 @@
-"""Stretches of a pass that run as one compiled function.
+"""Stretches of a pass that run as one function.
 
-Nodes into which nobody can look (no hooks, no Python code, nothing packed) are a pure function of the gradients
-that come in and of what the nodes saved. The structure of such a stretch is the key of its compiled form. A graph
-of ordinary size is one segment, a long one many, and what somebody watches ends one and is walked.
+Nodes into which nobody can look (no hooks, no Python code) are a pure function of the gradients that come in and of
+what the nodes saved. The structure of such a stretch is the key of its joined form, which calls the kernels of the
+nodes one after the other. A graph of ordinary size is one segment, a long one many, and what somebody watches ends one
+and is walked.
+
+A segment and the walk give the same bits, since they call the same kernels on the same values. So whatever decides
+between them (hooks, lengths, or how often a structure was met) decides how long a pass takes, and nothing else.
 """
 
 from __future__ import annotations
@@ -36,8 +40,8 @@ WHOLE = 1500
 SIZE = 64
 SHORT = 4
 """Fewer nodes than these are walked, if others of their graph are."""
-WALKS_BEFORE_NUMPY, WALKS_BEFORE_XLA = 2, 20
-"""How often a segment is walked before it becomes NumPy code, and before XLA compiles it, which takes a second."""
+WALKS = 2
+"""How often a structure is walked before it is joined, which takes longer than a walk."""
 PACKED = 1 << 16
 """So many elements of values that hooks unpack may be there at once for a segment."""
 SKIPPED = 15
@@ -259,9 +263,17 @@ class Segment:
     def compiled(self) -> Compiled | None:
         """The compiled form, or None where the nodes had better be walked."""
         form = _COMPILED.young.get(self.key) or _COMPILED.older(self.key)
-        if form is None and _worth_compiling(self.key, self.nodes):
-            form = _COMPILED.put(self.key, Compiled(self.key, len(self.nodes)), 0)
+        if form is None and _comes_again(self.key):
+            form = self._joined()
         return None if form is _FAILS else form
+
+    def _joined(self) -> Any:
+        """Make the joined form. What is wrong with a kernel is the walk's to say."""
+        try:
+            return _COMPILED.put(self.key, Compiled(self.key), 0)
+        except Exception as error:
+            self.failed(error)
+            return _FAILS
 
     def run(self, keep: bool, task: Task | None, captured: list[Any]) -> bool:
         """Run the compiled form; False, with nothing done, where the nodes are to be walked."""
@@ -297,7 +309,7 @@ class Segment:
         """Run the compiled form on the gradients that the leaves have so far."""
         leaves = self.leaves
         try:
-            arrays = compiled.call([*self.given, *self.args, *olds], not leaves)
+            arrays = compiled.fn(*self.given, *self.args, *olds)
         except Exception as error:
             return self.failed(error)
         if leaves and MODES.bits & UNDER_JAX:
@@ -417,9 +429,8 @@ def segment_at(task: Task, at: int) -> Segment | None:
 
 
 def _is_light(packed: Packed, room: int) -> bool:
-    """Whether a value may be unpacked for a segment: one of a half type would be rounded less often than in a walk."""
-    m = packed.meta
-    return m.numel <= room and (m.dtype.itemsize > 2 or not m.dtype.is_floating_point)
+    """Whether a value may be unpacked for a segment."""
+    return packed.meta.numel <= room
 
 
 def _is_short(task: Task, at: int) -> bool:
@@ -449,35 +460,16 @@ def _before_changed(task: Task, at: int, segment: Segment) -> int | None:
     return None
 
 
-NODE_COST, GRAPH_COST = 12, 12
-"""Compile times of one node's kernel, and of a segment beyond 1 per node, in units of a node."""
-
-
-def _worth_compiling(key: Any, nodes: Sequence[Node]) -> bool:
-    """A structure met often is; so is one whose nodes would mostly have to be compiled anyway.
-
-    The second only once per gradient plan: a program whose graphs keep changing shape settles on
-    kernels per node instead of compiling every graph.
-    """
+def _comes_again(key: Any) -> bool:
+    """Whether a structure was walked so often that it is worth joining."""
     h = hash(key)
     walks = _walked.get(h, 0)
-    if walks >= WALKS_BEFORE_XLA or (walks >= WALKS_BEFORE_NUMPY and all(n.gp.in_numpy() for n in nodes)):
+    if walks >= WALKS:
         return True
     if len(_walked) >= _MAX_WALKED:
         _walked.pop(next(iter(_walked)))
     _walked[h] = walks + 1
-    plans = {n.gp for n in nodes}
-    fresh = [gp for gp in plans if not gp.vjps and not gp.fused]
-    if not _pays(len(fresh), nodes) or not _pays(sum(not gp.in_numpy() for gp in fresh), nodes):
-        return False
-    for gp in plans:
-        gp.fused += 1
-    return True
-
-
-def _pays(kernels: int, nodes: Sequence[Node]) -> bool:
-    """Whether compiling a segment costs less than so many kernels of its nodes."""
-    return kernels >= 3 and NODE_COST * kernels >= GRAPH_COST + len(nodes)
+    return False
 
 
 # --- other uses of a graph that is one segment ----------------------------------------------------
@@ -522,7 +514,7 @@ def run_batched(
     try:
         if known is None:
             one = Compiled(segment.key[1])
-            each = jax.vmap(one.pure, in_axes=(*[0] * len(segment.given), *[None] * len(segment.args)))
+            each = jax.vmap(one.fn, in_axes=(*[0] * len(segment.given), *[None] * len(segment.args)))
             known = _COMPILED.put(segment.key, (one, jit(each)), 0)
             KERNELS.compiled()
         one, every = known

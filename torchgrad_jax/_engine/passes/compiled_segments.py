@@ -22,10 +22,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ..._core.arrays import summands
 from ..._core.arrays.meta import Meta
-from ..run import executors
+from ..run import executors, kept_calls
+from ..run.kept_calls import Step
 
-_add = executors.add
+CALLS = 20
+"""How often a segment is called before its kernels of XLA's are compiled into programs, which takes a second."""
+_ADD = "add"
 
 
 class Compiled:
@@ -35,12 +39,27 @@ class Compiled:
     its way"), the number of the node that it belongs to, the number of that node's output, and its meta.
     """
 
-    __slots__ = ("fn", "outs")
+    __slots__ = ("_calls", "_key", "_started_together", "fn", "outs")
 
     def __init__(self, key: Any) -> None:
         writer = _Writer(*key)
         self.outs: list[tuple[str, int, int, Meta]] = [(kind, number, nr, m) for kind, number, nr, m, _ in writer.outs]
-        self.fn = writer.function()
+        self.fn = writer.function(writer.steps)
+        self._key, self._calls = key, 0
+        self._started_together: Any = None
+
+    def __call__(self, *args: Any) -> list[Any]:
+        """Return what `fn` gives, with fewer starts of XLA once it was called often enough."""
+        if self._calls == CALLS:
+            self._calls += 1
+            writer = _Writer(*self._key)
+            steps = kept_calls.together(writer.steps, writer.given, writer.space, [name for *_, name in writer.outs])
+            self._started_together = None if steps is None else writer.function(steps)
+        elif self._calls < CALLS:
+            self._calls += 1
+        if self._started_together is None or summands.SEVERAL or not executors.have_values(args):
+            return self.fn(*args)
+        return self._started_together(*args)
 
 
 def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[int], list[Any]]]:
@@ -78,10 +97,9 @@ class _Writer:
     def __init__(self, nodes: Sequence[Any], places: Sequence[Any]) -> None:
         rows = [*_rows(nodes)]
         self.count = 0
-        self.space: dict[str, Any] = {"add": _add}
+        self.space: dict[str, Any] = {_ADD: executors.add}
         self.kernels: dict[Any, str] = {}
-        self.steps: list[tuple[str, list[str], str, list[str]]] = []
-        """Of each step its results as text and as names, the function that it calls, and what that is given."""
+        self.steps: list[Step] = []
         self.outs: list[tuple[str, int, int, Meta, str]] = []
         """Of each result what `Compiled.outs` has, and its name."""
         self.slots: dict[int, dict[int, tuple[str, Meta]]] = {}
@@ -107,16 +125,16 @@ class _Writer:
         self.count += 1
         return f"v{self.count - 1}"
 
-    def _sum(self, x: str, y: str) -> str:
+    def _sum(self, x: str, y: str, m: Meta) -> str:
         out = self._name()
-        self.steps.append((out, [out], "add", [x, y]))
+        self.steps.append(Step([out], _ADD, [x, y], True, m))
         return out
 
     def _arrive(self, number: int, came: dict[int, tuple[str, Meta]], old: str | None) -> None:
         """Write what a leaf does: it adds its gradient to the one that it had."""
         if came:
             name, m = came[0]
-            self.outs.append(("leaf", number, 0, m, name if old is None else self._sum(old, name)))
+            self.outs.append(("leaf", number, 0, m, name if old is None else self._sum(old, name, m)))
 
     def _run(self, plan: Any, came: dict[int, tuple[str, Meta]], where: Sequence[int], edges: Sequence[Any]) -> None:
         """Write the call of a node's kernel, and where its gradients go."""
@@ -131,14 +149,14 @@ class _Writer:
         wanted = tuple([p for p, _, _ in edges])
         all_of_them = len(wanted) == len(plan.inputs)
         names = {p: self._name() for p in wanted}
-        targets = [names.get(p, "_") for p in range(len(plan.inputs))] if all_of_them else [*names.values()]
+        targets = [names[p] for p in range(len(plan.inputs))] if all_of_them else [*names.values()]
         kernel = self._kernel(plan, present, None if all_of_them else wanted)
         given = [came[k][0] for k, p in enumerate(present) if p] + [self.args[w] for w in where]
-        self.steps.append(("".join([f"{t}, " for t in targets]), [*names.values()], kernel, given))
+        self.steps.append(Step(targets, kernel, given))
         for p, to, nr in edges:
             mine = self.slots.setdefault(to, {})
             known = mine.get(nr)
-            mine[nr] = (names[p], plan.metas[p]) if known is None else (self._sum(known[0], names[p]), known[1])
+            mine[nr] = (names[p], plan.metas[p]) if known is None else (self._sum(known[0], names[p], known[1]), known[1])
 
     def _kernel(self, plan: Any, present: tuple[bool, ...], pick: tuple[int, ...] | None) -> str:
         """The name of the kernel that the walk calls."""
@@ -149,18 +167,19 @@ class _Writer:
             self.space[name] = plan.vjps.get((present, pick)) or plan.vjp(present, pick)
         return name
 
-    def function(self) -> Any:
-        """The function. It lets go of a value after the last step that reads it."""
+    def function(self, steps: Sequence[Step]) -> Any:
+        """Return the function that takes these steps. It lets go of a value after the last step that reads it."""
         results = [name for *_, name in self.outs]
         kept = {*results, *self.given}
         lines: list[str] = []
-        for text, names, fn, given in reversed(self.steps):
-            dead = [n for n in dict.fromkeys([*names, *given]) if n not in kept]
+        for step in reversed(steps):
+            dead = [n for n in dict.fromkeys([*step.outs, *step.ins]) if n not in kept]
             kept.update(dead)
-            lines.append("".join([f"{n} = " for n in dead]) + "None" if dead else "pass")
-            lines.append(f"{text} = {fn}({', '.join(given)})")
+            if dead:
+                lines.append("".join([f"{n} = " for n in dead]) + "None")
+            target = step.outs[0] if step.single else "".join([f"{n}, " for n in step.outs])
+            lines.append(f"{target} = {step.fn}({', '.join(step.ins)})")
         lines.append(f"def backward_pass({', '.join(self.given)}):")
-        body = [line for line in reversed(lines) if line != "pass"]
-        text = "\n    ".join([*body, f"return [{', '.join(results)}]"])
+        text = "\n    ".join([*reversed(lines), f"return [{', '.join(results)}]"])
         exec(compile(text, f"{__file__}:backward_pass", "exec"), self.space)
         return self.space["backward_pass"]

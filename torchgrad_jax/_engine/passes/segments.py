@@ -309,7 +309,7 @@ class Segment:
         """Run the compiled form on the gradients that the leaves have so far."""
         leaves = self.leaves
         try:
-            arrays = compiled.fn(*self.given, *self.args, *olds)
+            arrays = compiled(*self.given, *self.args, *olds)
         except Exception as error:
             return self.failed(error)
         if leaves and MODES.bits & UNDER_JAX:

@@ -292,11 +292,15 @@ class Look:
     def __call__(self, *xs: Any) -> Any:
         if not all(map(is_here, xs)):
             return self.kernel(*xs)
-        outs = [transfer.put(np.asarray(xs[i]).reshape(shape), devices.CPU) for i, shape in self._views]
+        outs = [xs[i] if xs[i].shape == shape else _reshaped(xs[i], shape) for i, shape in self._views]
         return outs[0] if self._single else outs
 
     def check(self, xs: Any) -> None:
         """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
+
+
+def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    return transfer.put(np.asarray(x).reshape(shape), devices.CPU)
 
 
 def looking(closed: Any, kernel: Any, single: bool) -> Look | None:
@@ -389,6 +393,38 @@ def add(x: Any, y: Any) -> Any:
     if x.dtype.kind != "c" and transfer.stays(x.dtype) and is_small(x) and is_small(y):
         return np.asarray(_add_small(x, y))
     return _add(x, y)
+
+
+add_in_xla = _add
+"""The sum of two arrays of which one is too large for NumPy."""
+
+
+def in_xla(kernel: Any) -> Callable[..., Any] | None:
+    """Return the function under `jax.jit` that a kernel calls, with options of its own for none of its arguments.
+
+    None stands for a kernel that NumPy computes, or several functions, or one with options for XLA.
+    """
+    kind = kernel.__class__
+    if kind is Undecided:
+        return in_xla(kernel._run)
+    if kind is CompiledOnce and kernel._closed is None and kernel._shared is not None:
+        return kernel._shared
+    if kind in (Compiled, CompiledOnce, Look):
+        return in_xla(kernel.kernel)
+    if kind is Jitted:
+        return kernel.alone
+    if kind is _JITTED:
+        return kernel
+    inner = getattr(kernel, "guards", None)
+    return None if inner is None else in_xla(inner)
+
+
+_JITTED = type(jit(lambda: None))
+
+
+def have_values(args: Any) -> bool:
+    """Return whether all arguments are arrays with values, or numbers."""
+    return _VALUES.issuperset(map(type, args))
 
 
 def _as_function(closed: Any) -> Callable[..., Any]:

@@ -132,6 +132,15 @@ class CompiledOnce(Compiled):
         return jax.tree.unflatten(self._out_tree, self._shared(*leaves))
 
 
+class ByItself(Compiled):
+    """A compiled kernel to which XLA gives other bits inside of a larger program: one with a convolution."""
+
+    __slots__ = ()
+
+    def __init__(self, kernel: Any, owner: Owner | None) -> None:
+        super().__init__(kernel, None, owner)
+
+
 class Whole(NamedTuple):
     """A closed jaxpr, of which all is computed."""
 
@@ -206,6 +215,8 @@ def choose(
     tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
     if choice.convolves(closed.jaxpr):
         return OfConvolutions(kernel, owner, kernel.alone.__wrapped__, tree)
+    if choice.has_convolutions(closed.jaxpr):
+        return ByItself(kernel, owner)
     if not numbers:
         return Compiled(kernel, settle, owner)
     return CompiledOnce(kernel, settle, owner, closed, tree)
@@ -261,6 +272,8 @@ class Undecided:
         compiled = Compiled(self.kernel, self._settle, self._owner)
         if choice.convolves(traced.jaxpr.jaxpr):
             compiled = OfConvolutions(self.kernel, self._owner, _as_function(traced.jaxpr), traced.out_tree)
+        elif choice.has_convolutions(traced.jaxpr.jaxpr):
+            compiled = ByItself(self.kernel, self._owner)
         elif self._numbers:
             compiled = CompiledOnce(self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree)
         of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -162,6 +163,8 @@ class Settings:
     default_dtype: Any = None  # filled by dtypes
     deterministic: bool = False
     deterministic_warn_only: bool = False
+    equal_bits: bool = os.environ.get("TORCHGRAD_JAX_EQUAL_BITS", "0") not in ("", "0")
+    """Whether equal backward passes give equal bits also where `deterministic` is off."""
     warn_always: bool = False
     float32_products: str = "highest"
     flash_sdp: bool = True

@@ -19,47 +19,85 @@ and when a segment is joined changes no result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..._core.arrays import summands
+from ..._core.arrays import summands, sums
 from ..._core.arrays.meta import Meta
+from ..._core.host import choice
+from ..._core.state import SETTINGS
+from ..graph.formula import alone
 from ..run import executors, kept_calls
 from ..run.kept_calls import Step
 
-CALLS = 20
-"""How often a segment is called before its kernels of XLA's are compiled into programs, which takes a second."""
+CALLS = 18
+"""How often a segment is called before XLA compiles more of it than one kernel, which takes a second."""
 _ADD = "add"
+_NODE = 10.0
+"""Microseconds that the walk takes for a node, which NumPy code may take as well."""
 
 
 class Compiled:
     """A segment's structure as one function of the gradients that come in, the saved values and old gradients of leaves.
 
-    `fn` is the function. `outs` describes its results, one entry for each: what becomes of it ("leaf", "result" or "on
-    its way"), the number of the node that it belongs to, the number of that node's output, and its meta.
+    Args:
+        key: the structure.
+        nodes: how many nodes there are.
+        at_once: whether to fuse them in the first call, because to compile their kernels one by one takes longer.
+
+    `fn` calls the kernels, and `outs` describes its results, one entry for each: what becomes of it ("leaf", "result" or
+    "on its way"), the number of the node that it belongs to, the number of that node's output, and its meta.
     """
 
-    __slots__ = ("_calls", "_key", "_started_together", "fn", "outs")
+    __slots__ = ("_calls", "_key", "_nodes", "_together", "_whole", "fn", "outs")
 
-    def __init__(self, key: Any) -> None:
+    def __init__(self, key: Any, nodes: int = 0, at_once: bool = False) -> None:
         writer = _Writer(*key)
         self.outs: list[tuple[str, int, int, Meta]] = [(kind, number, nr, m) for kind, number, nr, m, _ in writer.outs]
-        self.fn = writer.function(writer.steps)
-        self._key, self._calls = key, 0
-        self._started_together: Any = None
+        self.fn: Callable[..., list[Any]] = writer.function(writer.steps, writer.kernels())
+        self._key, self._nodes, self._calls = key, nodes, CALLS if at_once else 0
+        self._together: Any = None
+        """The same with fewer starts of XLA, and with the same bits."""
+        self._whole: Any = None
+        """The same as one kernel, with other last bits."""
 
-    def __call__(self, *args: Any) -> list[Any]:
-        """Return what `fn` gives, with fewer starts of XLA once it was called often enough."""
-        if self._calls == CALLS:
+    def __call__(self, *args: Any) -> Sequence[Any]:
+        """Return the results, after `CALLS` calls by what takes least time."""
+        if self._calls < CALLS:
             self._calls += 1
-            writer = _Writer(*self._key)
-            steps = kept_calls.together(writer.steps, writer.given, writer.space, [name for *_, name in writer.outs])
-            self._started_together = None if steps is None else writer.function(steps)
-        elif self._calls < CALLS:
-            self._calls += 1
-        if self._started_together is None or summands.SEVERAL or not executors.have_values(args):
             return self.fn(*args)
-        return self._started_together(*args)
+        if not executors.have_values(args):
+            return self.fn(*args)
+        if SETTINGS.deterministic or SETTINGS.equal_bits:
+            run = self._together or self._start_together()
+        else:
+            run = self._whole or self._fuse()
+        return run(*args)
+
+    def pure(self) -> Callable[..., list[Any]]:
+        """Return the function as JAX traces it, which differentiates, batches and fuses it."""
+        writer = _Writer(*self._key)
+        return writer.function(writer.steps, writer.formulas())
+
+    def _start_together(self) -> Any:
+        writer = _Writer(*self._key)
+        space = writer.kernels()
+        steps = kept_calls.together(writer.steps, writer.given, space, [name for *_, name in writer.outs])
+        self._together = self.fn if steps is None or summands.SEVERAL else writer.function(steps, space)
+        return self._together
+
+    def _fuse(self) -> Any:
+        """Make one kernel of the segment where XLA computes a part of it; NumPy's kernels are as fast one by one."""
+        writer = _Writer(*self._key)
+        if writer.is_all_in_numpy():
+            self._whole = self.fn
+            return self.fn
+        pure = writer.function(writer.steps, writer.formulas())
+        device, limit = self._key[1][2].device, choice.OF_MANY + _NODE * self._nodes
+        settle = functools.partial(setattr, self, "_whole")
+        self._whole = executors.choose_later(executors.Jitted(pure, alone(pure)), device, settle, limit=limit)
+        return self._whole
 
 
 def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[int], list[Any]]]:
@@ -97,8 +135,8 @@ class _Writer:
     def __init__(self, nodes: Sequence[Any], places: Sequence[Any]) -> None:
         rows = [*_rows(nodes)]
         self.count = 0
-        self.space: dict[str, Any] = {_ADD: executors.add}
-        self.kernels: dict[Any, str] = {}
+        self.called: dict[Any, str] = {}
+        """The names of kernels, by plan, which gradients come and which are wanted."""
         self.steps: list[Step] = []
         self.outs: list[tuple[str, int, int, Meta, str]] = []
         """Of each result what `Compiled.outs` has, and its name."""
@@ -156,19 +194,30 @@ class _Writer:
         for p, to, nr in edges:
             mine = self.slots.setdefault(to, {})
             known = mine.get(nr)
-            mine[nr] = (names[p], plan.metas[p]) if known is None else (self._sum(known[0], names[p], known[1]), known[1])
+            mine[nr] = (
+                (names[p], plan.metas[p]) if known is None else (self._sum(known[0], names[p], known[1]), known[1])
+            )
 
-    def _kernel(self, plan: Any, present: tuple[bool, ...], pick: tuple[int, ...] | None) -> str:
-        """The name of the kernel that the walk calls."""
-        key = plan, present, pick
-        name = self.kernels.get(key)
-        if name is None:
-            name = self.kernels[key] = f"k{len(self.kernels)}"
-            self.space[name] = plan.vjps.get((present, pick)) or plan.vjp(present, pick)
-        return name
+    def _kernel(self, *key: Any) -> str:
+        return self.called.setdefault(key, f"k{len(self.called)}")
 
-    def function(self, steps: Sequence[Step]) -> Any:
-        """Return the function that takes these steps. It lets go of a value after the last step that reads it."""
+    def kernels(self) -> dict[str, Any]:
+        """Return the kernels that the walk calls, by name."""
+        made = {name: plan.vjps.get((*key,)) or plan.vjp(*key) for (plan, *key), name in self.called.items()}
+        return {_ADD: executors.add, **made}
+
+    def formulas(self) -> dict[str, Any]:
+        """Return what these kernels compute, by name, as functions that JAX can trace."""
+        made = {name: functools.partial(_formula, plan, *key) for (plan, *key), name in self.called.items()}
+        return {_ADD: sums.plus, **made}
+
+    def is_all_in_numpy(self) -> bool:
+        """Return whether NumPy computes every kernel and sum."""
+        small = all(s.sum is None or s.sum.numel <= choice.LARGEST for s in self.steps)
+        return small and all(executors.in_numpy(k) for k in self.kernels().values() if k is not executors.add)
+
+    def function(self, steps: Sequence[Step], space: dict[str, Any]) -> Any:
+        """Return the function that takes these steps, with functions for their names. It lets go of a value after the last step that reads it."""
         results = [name for *_, name in self.outs]
         kept = {*results, *self.given}
         lines: list[str] = []
@@ -181,5 +230,11 @@ class _Writer:
             lines.append(f"{target} = {step.fn}({', '.join(step.ins)})")
         lines.append(f"def backward_pass({', '.join(self.given)}):")
         text = "\n    ".join([*reversed(lines), f"return [{', '.join(results)}]"])
-        exec(compile(text, f"{__file__}:backward_pass", "exec"), self.space)
-        return self.space["backward_pass"]
+        exec(compile(text, f"{__file__}:backward_pass", "exec"), space)
+        return space["backward_pass"]
+
+
+def _formula(plan: Any, present: Sequence[bool], pick: tuple[int, ...] | None, *args: Any) -> list[Any]:
+    """Return the gradients of a node from those that come and from what it saved."""
+    it = iter(args[: sum(present)])
+    return plan.fn([next(it) if p else None for p in present], args[sum(present) :], pick)

@@ -1,12 +1,13 @@
 """Stretches of a pass that run as one function.
 
 Nodes into which nobody can look (no hooks, no Python code) are a pure function of the gradients that come in and of
-what the nodes saved. The structure of such a stretch is the key of its joined form, which calls the kernels of the
-nodes one after the other. A graph of ordinary size is one segment, a long one many, and what somebody watches ends one
-and is walked.
+what the nodes saved. The structure of such a stretch is the key of its joined form. A graph of ordinary size is one
+segment, a long one many, and what somebody watches ends one and is walked.
 
-A segment and the walk give the same bits, since they call the same kernels on the same values. So whatever decides
-between them (hooks, lengths, or how often a structure was met) decides how long a pass takes, and nothing else.
+The joined form calls the kernels of the nodes one after the other, so that it gives the bits of the walk. So hooks,
+lengths, and how often a structure was met decide how long a pass takes, and nothing else. There is one exception: where
+XLA computes some of the kernels, a segment that was met often is fused into one kernel, with other last bits. It takes
+a sixth off the step of a multilayer perceptron. `torch.use_deterministic_algorithms(True)` does without.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from ..._core.arrays.meta import meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
-from ..._core.state import MODES, UNDER_JAX
+from ..._core.state import MODES, SETTINGS, UNDER_JAX
 from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
 from ..graph.saved import ALTERED, Packed, unaltered, unpack_ahead, unwritten
 from ..memory.escapes import before_gradients
@@ -263,14 +264,16 @@ class Segment:
     def compiled(self) -> Compiled | None:
         """The compiled form, or None where the nodes had better be walked."""
         form = _COMPILED.young.get(self.key) or _COMPILED.older(self.key)
-        if form is None and _comes_again(self.key):
-            form = self._joined()
+        if form is None:
+            at_once = _saves_kernels(self.nodes)
+            if at_once or _comes_again(self.key):
+                form = self._joined(at_once)
         return None if form is _FAILS else form
 
-    def _joined(self) -> Any:
+    def _joined(self, at_once: bool) -> Any:
         """Make the joined form. What is wrong with a kernel is the walk's to say."""
         try:
-            return _COMPILED.put(self.key, Compiled(self.key), 0)
+            return _COMPILED.put(self.key, Compiled(self.key, len(self.nodes), at_once), 0)
         except Exception as error:
             self.failed(error)
             return _FAILS
@@ -472,6 +475,32 @@ def _comes_again(key: Any) -> bool:
     return False
 
 
+NODE_COST, GRAPH_COST = 12, 12
+"""Compile times of one node's kernel, and of a segment beyond 1 per node, in units of a node."""
+
+
+def _saves_kernels(nodes: Sequence[Node]) -> bool:
+    """Whether most nodes have no kernel yet, so that to fuse them takes less time than to compile these one by one.
+
+    This is once so per gradient plan: a program whose graphs keep changing shape settles on kernels per node instead of
+    fusing every graph.
+    """
+    if SETTINGS.deterministic or SETTINGS.equal_bits:
+        return False
+    plans = {n.gp for n in nodes}
+    fresh = [gp for gp in plans if not gp.vjps and not gp.fused]
+    if not _pays(len(fresh), nodes) or not _pays(sum(not gp.in_numpy() for gp in fresh), nodes):
+        return False
+    for gp in plans:
+        gp.fused += 1
+    return True
+
+
+def _pays(kernels: int, nodes: Sequence[Node]) -> bool:
+    """Whether compiling a segment costs less than so many kernels of its nodes."""
+    return kernels >= 3 and NODE_COST * kernels >= GRAPH_COST + len(nodes)
+
+
 # --- other uses of a graph that is one segment ----------------------------------------------------
 
 
@@ -514,7 +543,7 @@ def run_batched(
     try:
         if known is None:
             one = Compiled(segment.key[1])
-            each = jax.vmap(one.fn, in_axes=(*[0] * len(segment.given), *[None] * len(segment.args)))
+            each = jax.vmap(one.pure(), in_axes=(*[0] * len(segment.given), *[None] * len(segment.args)))
             known = _COMPILED.put(segment.key, (one, jit(each)), 0)
             KERNELS.compiled()
         one, every = known

@@ -435,6 +435,14 @@ def in_xla(kernel: Any) -> Callable[..., Any] | None:
 _JITTED = type(jit(lambda: None))
 
 
+def in_numpy(kernel: Any) -> bool:
+    """Return whether NumPy computes a kernel that was called, or the kernel only looks at its arguments."""
+    if kernel.__class__ is Undecided:
+        return in_numpy(kernel._run)
+    of_xla = isinstance(kernel, Compiled | Jitted | _JITTED) or hasattr(kernel, "guards")
+    return not of_xla and hasattr(kernel, "check")
+
+
 def have_values(args: Any) -> bool:
     """Return whether all arguments are arrays with values, or numbers."""
     return _VALUES.issuperset(map(type, args))

@@ -15,6 +15,9 @@ For the graph of `(x * w).sin().sum()`, with `x` and `w` as leaves, this makes t
 `k0` to `k2` are the kernels that the walk would call, `v0` is the gradient that comes in, `v1` to `v3` were saved, and
 `v4` is the gradient that `x` had before. So a joined segment gives the bits of the walk, whoever computes its kernels,
 and when a segment is joined changes no result.
+
+A segment that comes often, and of which XLA computes a part, is fused: it becomes one kernel, which takes less time and
+gives other last bits. Where equal bits are asked for, its kernels are started together instead (`kept_calls.py`).
 """
 
 from __future__ import annotations
@@ -39,15 +42,15 @@ _NODE = 10.0
 
 
 class Compiled:
-    """A segment's structure as one function of the gradients that come in, the saved values and old gradients of leaves.
+    """A segment as one function of the gradients that come in, the saved values and the old gradients of leaves.
 
     Args:
         key: the structure.
         nodes: how many nodes there are.
         at_once: whether to fuse them in the first call, because to compile their kernels one by one takes longer.
 
-    `fn` calls the kernels, and `outs` describes its results, one entry for each: what becomes of it ("leaf", "result" or
-    "on its way"), the number of the node that it belongs to, the number of that node's output, and its meta.
+    `fn` calls the kernels, and `outs` describes its results, one entry for each: what becomes of it ("leaf", "result"
+    or "on its way"), the number of the node that it belongs to, the number of that node's output, and its meta.
     """
 
     __slots__ = ("_calls", "_key", "_nodes", "_together", "_whole", "fn", "outs")
@@ -217,7 +220,10 @@ class _Writer:
         return small and all(executors.in_numpy(k) for k in self.kernels().values() if k is not executors.add)
 
     def function(self, steps: Sequence[Step], space: dict[str, Any]) -> Any:
-        """Return the function that takes these steps, with functions for their names. It lets go of a value after the last step that reads it."""
+        """Return the function that takes these steps, with what their names stand for.
+
+        It lets go of a value after the last step that reads it.
+        """
         results = [name for *_, name in self.outs]
         kept = {*results, *self.given}
         lines: list[str] = []

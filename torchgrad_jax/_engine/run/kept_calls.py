@@ -4,9 +4,11 @@
     v6, = k1(v5, v1)       becomes   v7, = k2(v6)
     v7, = k2(v6)
 
-where XLA computes `k0` and `k1`, and NumPy `k2`. The program `p0` has a call of each kernel, and XLA compiles it without
-its pass that puts calls into the code around them, so that it fuses nothing across kernels. What is saved is the start
-of each kernel, and new memory for each result that only other kernels of the program read.
+where XLA computes `k0` and `k1`, and NumPy `k2`. The program `p0` has a call of each kernel, and XLA compiles it
+without its pass that puts calls into the code around them, so that it fuses nothing across kernels. What is saved is
+the start of each kernel, and new memory for each result that only other kernels of the program read.
+
+XLA for TPUs puts calls into the code around them whatever it is asked, so that kernels start one by one there.
 """
 
 from __future__ import annotations

@@ -196,10 +196,8 @@ class _Writer:
         self.steps.append(Step(targets, kernel, given))
         for p, to, nr in edges:
             mine = self.slots.setdefault(to, {})
-            known = mine.get(nr)
-            mine[nr] = (
-                (names[p], plan.metas[p]) if known is None else (self._sum(known[0], names[p], known[1]), known[1])
-            )
+            name, m = mine.get(nr, ("", plan.metas[p]))
+            mine[nr] = self._sum(name, names[p], m) if name else names[p], m
 
     def _kernel(self, *key: Any) -> str:
         return self.called.setdefault(key, f"k{len(self.called)}")

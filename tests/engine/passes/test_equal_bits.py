@@ -6,6 +6,7 @@ Passes over arrays that NumPy computes do so always. Those that XLA computes a p
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -257,6 +258,10 @@ def bits(results: Sequence[Any]) -> bytes:
     return b"".join(np.ascontiguousarray(np.asarray(t.detach())).tobytes() for t in results)
 
 
+def digest(results: Sequence[Any]) -> str:
+    return hashlib.sha256(bits(results)).hexdigest()
+
+
 def changed_at(fn: Kind, n: int, dtype: Any) -> list[int]:
     """The calls that gave other bits than the first one."""
     found = [bits(fn(k, *leaves(n, dtype))) for k in range(TIMES)]
@@ -326,7 +331,7 @@ from tests.engine.passes.test_equal_bits import *
 for name in {names!r}:
     for k in range({before}):
         KINDS[name](k, *leaves(40_000 if k else 35_000, tg.float32))
-    print(name, hashlib.sha256(bits(KINDS[name](0, *leaves(40_000, tg.float32)))).hexdigest())
+    print(name, digest(KINDS[name](0, *leaves(40_000, tg.float32))))
 """
 
 

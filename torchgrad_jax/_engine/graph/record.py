@@ -40,6 +40,7 @@ from ..._core.state import (
 )
 from ..._ops.registry import Grad, Layout
 from ..memory.derivative_stops import derivative_stop_bit, stopped
+from ..memory.shared_values import await_tangent
 from ..memory.strided import conjugate_lazily, conjugations, read, read_stored
 from ..memory.tensor import (
     CREATED_DEFAULT,
@@ -194,8 +195,12 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
             else:
                 saved.append(_without_base(t))
         versions = tuple([outs[k]._vc.version for k in gp.saved_out])
-        node.vers += saving.versions_to_keep(saved, versions)
+        versions = saving.versions_to_keep(saved, versions)
+        node.vers += versions
         node.saved += tuple(saved)
+        if mode & DUAL:
+            for k, then in zip(gp.saved_out, versions):
+                await_tangent(outs[k], then)
     for nr, k in enumerate(gp.plan.diff):  # other outputs have no number
         t = outs[k]
         t._fn, t._onr, t._rg = node, nr, True
@@ -218,6 +223,8 @@ def await_tangents(outs: Sequence[Tensor]) -> None:
         n = len(node.gp.saved_in)
         kept = [_awaiting_tangent(outs[k]) for k in node.gp.saved_out]
         node.saved = node.saved[:n] + tuple(kept)
+        for k, then in zip(node.gp.saved_out, node.vers[n:]):
+            await_tangent(outs[k], then)
 
 
 def _awaiting_tangent(t: Tensor) -> Tensor:

@@ -1,26 +1,44 @@
-"""What nodes save of tensors in memory that NumPy has, too: the version, as of every tensor, and the present values."""
+"""What nodes save of tensors whose values they keep: the version, as of every tensor, and the present values.
+
+Nodes keep the values of tensors in memory that NumPy has, too, since a write by NumPy counts no version. They keep all
+values where derivatives are taken along tangents alone: those are taken as an operation runs, before any later write.
+"""
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
-LIVE: set[weakref.ref[Any]] = set()
-"""All memory shared with NumPy: nothing else is looked at while there is none.
+from ..._core.state import DUAL, MODES
+from . import strided
+from .tensor import Storage, Tensor, extras
+
+LIVE: set[Any] = set()
+"""All memory shared with NumPy, and levels that keep all values: nothing else is looked at while there is none.
 
 Memory that is gone leaves it without a line of Python, so that no signal can come in between and be lost.
 """
 
 
 class VersionAndValues(int):
-    """The version at which a node saved a tensor, with what its shared memory held then."""
+    """The version at which a node saved a tensor, with what its memory held then."""
 
     array: Any
+    outlasts = False
+    """Whether the node reads the values even if a tensor was written to since, which is an error otherwise."""
+    tangent: Any = None
+    """The tangent that the values have at the open level."""
+
+
+def outlasts(then: int) -> bool:
+    """Whether a node reads what it saved at a version even if that was written to since."""
+    return then.__class__ is VersionAndValues and then.outlasts  # type: ignore[attr-defined]
 
 
 def with_shared_values(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
-    """Versions of what a node saves; those of tensors in shared memory with the present values."""
+    """Versions of what a node saves; those of tensors whose values it keeps with the present ones."""
+    if MODES.transposed is not None and MODES.transforming_levels.along_tangents_alone():
+        return tuple([_lasting(x, v) for x, v in zip(saved, versions)])
     for x in saved:
         if _is_shared(x):
             return tuple([_with_values(x, v) for x, v in zip(saved, versions)])
@@ -37,3 +55,25 @@ def _with_values(entry: Any, version: int) -> int:
     out = VersionAndValues(version)
     out.array = getattr(entry, "_st", entry).present(entry)
     return out
+
+
+def _lasting(entry: Any, version: int) -> int:
+    """A version with values that a later write does not take away."""
+    if not isinstance(entry, Tensor | Storage):
+        return version
+    out = VersionAndValues(version)
+    out.outlasts = True
+    if _is_shared(entry):
+        out.array = getattr(entry, "_st", entry).present(entry)
+    else:
+        out.array = strided.read(entry) if isinstance(entry, Tensor) else entry.array
+    if MODES.bits & DUAL and isinstance(entry, Tensor):
+        tangent = MODES.tangents.tangent_of(entry)
+        out.tangent = None if tangent is None else MODES.tangents.as_it_is(tangent)
+    return out
+
+
+def await_tangent(t: Tensor, then: int) -> None:
+    """Let a node keep the tangent that a result of its operation gets later, if it keeps the result's value."""
+    if then.__class__ is VersionAndValues:
+        extras(t).awaiting = then

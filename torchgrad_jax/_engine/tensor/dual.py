@@ -98,6 +98,16 @@ def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
     x.dual = tangent
     x.dual_level = MODES.dual_level
     MODES.dual_open.append(x)
+    if x.awaiting is not None:
+        _keep_tangent(t)
+
+
+def _keep_tangent(t: Tensor) -> None:
+    """Give the tangent that a result has now to the node that keeps its value; not one of after a later write."""
+    x = extras(t)
+    then, x.awaiting = x.awaiting, None
+    if then == t._vc.version and x.dual is not None:
+        then.tangent = as_it_is(x.dual)
 
 
 def _lies_as(tangent: Tensor, t: Tensor) -> bool:
@@ -231,11 +241,11 @@ def snapshot(leaves: Sequence[Any]) -> Any:
     if not any(g is not None for g in given):
         return None
     if given[0] is not None:  # the tangent will be written to as well
-        given[0] = _as_it_is(given[0])
-    return (_as_it_is(leaves[0]), *leaves[1:]), given
+        given[0] = as_it_is(given[0])
+    return (as_it_is(leaves[0]), *leaves[1:]), given
 
 
-def _as_it_is(t: Tensor) -> Tensor:
+def as_it_is(t: Tensor) -> Tensor:
     """The value of a tensor that is about to be written to, in its place in the graph."""
     old = make(read(t), t._m)
     old._rg = requires_grad_of(t)
@@ -253,6 +263,8 @@ def push_inplace(plan: Plan, before: Any, me: Tensor) -> None:
         return
     (new,) = tangents
     write_tangent(me, new)
+    if me._x is not None and me._x.awaiting is not None and tangent_of(me) is not None:
+        _keep_tangent(me)
 
 
 @CALLS.memo()

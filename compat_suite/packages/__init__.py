@@ -97,7 +97,8 @@ def judge(name: str, site: Path) -> Verdict:
 
 def versions(name: str, site: Path) -> dict[str, str]:
     """The installed versions of the packages that a program is about."""
-    there = {_plain(d.metadata["Name"]): d.version for d in metadata.distributions(path=[*map(str, places(name, site))])}
+    installed = metadata.distributions(path=[*map(str, places(name, site))])
+    there = {_plain(d.metadata["Name"]): d.version for d in installed}
     return {p: there.get(_plain(p), "?") for p in REQUIREMENTS[name].packages}
 
 

@@ -210,7 +210,7 @@ def _check(chain: tuple[str, ...], pairs: list[tuple[str, str]], same: Any) -> N
 
 
 def _taken(chain: tuple[str, ...], base: str, write: str) -> bool:
-    """Whether torch takes a program: it has no batch to write to, lost what it saved, or lacks a rule for conjugates."""
+    """Whether torch takes a program: it may lack a batch to write to, what it saved, or a rule for conjugates."""
     reverse, batched = _reverse(chain), any("vmap" in name for name in chain)
     if batched and (base == "fresh" or write == "number" or (reverse and write == "product")):
         return False

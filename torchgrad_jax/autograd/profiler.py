@@ -366,9 +366,9 @@ def _profiler_enabled() -> bool:
 class emit_nvtx:
     """Refused unless `enabled` is False: operations do not emit ranges for another tool here.
 
-    Use `torch.profiler.profile` for a table of operations. Use `jax.profiler.trace` for the kernels of a GPU: it writes a
-    file for Perfetto or TensorBoard, in which the blocks of `record_function` are ranges. A program that is written with
-    this context runs on once `enabled` is False.
+    Use `torch.profiler.profile` for a table of operations. Use `jax.profiler.trace` for the kernels of a GPU: it
+    writes a file for Perfetto or TensorBoard, in which the blocks of `record_function` are ranges. A program that is
+    written with this context runs on once `enabled` is False.
 
     Example:
         >>> import torchgrad_jax as torch

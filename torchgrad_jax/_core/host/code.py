@@ -277,7 +277,7 @@ class Maker:
     def _line(
         self, eqn: Any, fn: Any, target: str, ins: Sequence[str], counts: Sequence[Any], known: Sequence[Any]
     ) -> str:
-        """The code of a step; `known` are the operands that are the same in each call, or what these are spread from."""
+        """The code of a step; `known` are operands that are the same in each call, or what those are spread from."""
         inlined = isinstance(fn, inline.Inline)
         return fn.line(target, ins, counts) if inlined else f"{target} = {self._called(fn)}({', '.join(ins)})"
 

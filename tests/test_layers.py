@@ -153,7 +153,7 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.surface": frozenset(),
     "_engine.graph.hooks": frozenset({"_core.errors.warn", "_core.signals"}),
     "_engine.graph.node": frozenset({"_core", "_engine.graph.hooks"}),
-    "_engine.memory.shared_values": frozenset(),
+    "_engine.memory.shared_values": frozenset({"_core.state"}),
     "_engine.run.steps": frozenset({"_core.host.choice"}),
     "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.steps"}),
     "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart", "_engine.run.steps"}),

@@ -40,7 +40,7 @@ from ..._core.state import (
 )
 from ..._ops.registry import Grad, Layout
 from ..memory.derivative_stops import derivative_stop_bit, stopped
-from ..memory.shared_values import await_tangent
+from ..memory.shared_values import VersionAndValues
 from ..memory.strided import conjugate_lazily, conjugations, read, read_stored
 from ..memory.tensor import (
     CREATED_DEFAULT,
@@ -200,7 +200,7 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
         node.saved += tuple(saved)
         if mode & DUAL:
             for k, then in zip(gp.saved_out, versions):
-                await_tangent(outs[k], then)
+                _keep_tangent_of(outs[k], then)
     for nr, k in enumerate(gp.plan.diff):  # other outputs have no number
         t = outs[k]
         t._fn, t._onr, t._rg = node, nr, True
@@ -224,7 +224,13 @@ def await_tangents(outs: Sequence[Tensor]) -> None:
         kept = [_awaiting_tangent(outs[k]) for k in node.gp.saved_out]
         node.saved = node.saved[:n] + tuple(kept)
         for k, then in zip(node.gp.saved_out, node.vers[n:]):
-            await_tangent(outs[k], then)
+            _keep_tangent_of(outs[k], then)
+
+
+def _keep_tangent_of(t: Tensor, then: int) -> None:
+    """Let a node keep the tangent that a result of its operation gets later, if it keeps the result's value."""
+    if then.__class__ is VersionAndValues:
+        extras(t).awaiting = then
 
 
 def _awaiting_tangent(t: Tensor) -> Tensor:

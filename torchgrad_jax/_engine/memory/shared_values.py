@@ -9,9 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..._core.state import DUAL, MODES
-from . import strided
-from .tensor import Storage, Tensor, extras
+from ..._core.state import MODES
 
 LIVE: set[Any] = set()
 """All memory shared with NumPy, and levels that keep all values: nothing else is looked at while there is none.
@@ -38,42 +36,20 @@ def outlasts(then: int) -> bool:
 def with_shared_values(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
     """Versions of what a node saves; those of tensors whose values it keeps with the present ones."""
     if MODES.transposed is not None and MODES.transforming_levels.along_tangents_alone():
-        return tuple([_lasting(x, v) for x, v in zip(saved, versions)])
+        return tuple([MODES.tangents.lasting(x, v) for x, v in zip(saved, versions)])
     for x in saved:
-        if _is_shared(x):
+        if is_shared(x):
             return tuple([_with_values(x, v) for x, v in zip(saved, versions)])
     return versions
 
 
-def _is_shared(x: Any) -> bool:
+def is_shared(x: Any) -> bool:
     return getattr(getattr(x, "_st", x), "shared", False) is True
 
 
 def _with_values(entry: Any, version: int) -> int:
-    if not _is_shared(entry) or version.__class__ is VersionAndValues:
+    if not is_shared(entry) or version.__class__ is VersionAndValues:
         return version
     out = VersionAndValues(version)
     out.array = getattr(entry, "_st", entry).present(entry)
     return out
-
-
-def _lasting(entry: Any, version: int) -> int:
-    """A version with values that a later write does not take away."""
-    if not isinstance(entry, Tensor | Storage):
-        return version
-    out = VersionAndValues(version)
-    out.outlasts = True
-    if _is_shared(entry):
-        out.array = getattr(entry, "_st", entry).present(entry)
-    else:
-        out.array = strided.read(entry) if isinstance(entry, Tensor) else entry.array
-    if MODES.bits & DUAL and isinstance(entry, Tensor):
-        tangent = MODES.tangents.tangent_of(entry)
-        out.tangent = None if tangent is None else MODES.tangents.as_it_is(tangent)
-    return out
-
-
-def await_tangent(t: Tensor, then: int) -> None:
-    """Let a node keep the tangent that a result of its operation gets later, if it keeps the result's value."""
-    if then.__class__ is VersionAndValues:
-        extras(t).awaiting = then

@@ -24,8 +24,9 @@ from ..graph.history import grad_fn_of, mirrored, offset_within, requires_grad_o
 from ..graph.record import apply, cast, only_inference
 from ..graph.views import apply_view, as_strided_view, reinterpreted_view
 from ..memory import strided
+from ..memory.shared_values import VersionAndValues, is_shared
 from ..memory.strided import read, room, storage_offset
-from ..memory.tensor import Tensor, alias_of, extras, make, plain_alias
+from ..memory.tensor import Storage, Tensor, alias_of, extras, make, plain_alias
 from ..modes.belonging import is_batched
 from ..run.jvp import jvp_call, jvp_reads
 from ..run.trace import Call, Plan
@@ -100,6 +101,21 @@ def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
     MODES.dual_open.append(x)
     if x.awaiting is not None:
         _keep_tangent(t)
+
+
+def lasting(entry: Any, version: int) -> int:
+    """The version of what a node saves, with values and tangent that a later write does not take away."""
+    if not isinstance(entry, Tensor | Storage):
+        return version
+    out = VersionAndValues(version)
+    out.outlasts = True
+    if is_shared(entry):
+        out.array = getattr(entry, "_st", entry).present(entry)
+    else:
+        out.array = read(entry) if isinstance(entry, Tensor) else entry.array
+    tangent = open_tangent(entry)
+    out.tangent = None if tangent is None else as_it_is(tangent)
+    return out
 
 
 def _keep_tangent(t: Tensor) -> None:

@@ -17,11 +17,13 @@ USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
        python -m torchgrad_jax check [--json] [--all] PATH ...
        python -m torchgrad_jax compare [--help] [OPTION ...] SCRIPT [ARGUMENT ...]
+       python -m torchgrad_jax plan [--help] SCRIPT --on TARGET ... [-- ARGUMENT ...]
        python -m torchgrad_jax info
 
 Runs a program written for PyTorch with every `import torch` resolved to torchgrad_jax; with `check`,
 reads its source and lists the names of torch that it uses, without running it; with `compare`, runs it
-here and under torch, and says where the two part; with `info`, prints what a report of a bug should
+here and under torch, and says where the two part; with `plan`, says what its compiled step needs on a
+TPU or GPU that is not here; with `info`, prints what a report of a bug should
 say about the machine and its software.
 """
 _OWN = os.path.dirname(os.path.abspath(__file__))
@@ -42,6 +44,10 @@ def main(argv: Sequence[str] | None = None) -> Any:
         from ..testing._programs.command import main as compare
 
         return compare(args[1:])
+    if first == "plan":
+        from .plan import main as plan
+
+        return plan(args[1:])
     if first == "info":
         from .info import main as info
 
@@ -65,19 +71,19 @@ def main(argv: Sequence[str] | None = None) -> Any:
     tell_children()
     if first[:2] == "-m":
         name, rest = (first[2:], args[1:]) if len(first) > 2 else (args[1], args[2:])
-        return _run(_module(name), rest)
+        return run(_module(name), rest)
     if first[:2] == "-c":
         code, rest = (first[2:], args[1:]) if len(first) > 2 else (args[1], args[2:])
-        return _run(_source(code, "<string>", "-c", ""), rest)
+        return run(_source(code, "<string>", "-c", ""), rest)
     if first == "-":
-        return _run(_source(sys.stdin.read(), "<stdin>", "-", ""), args[1:])
-    return _run(_script(first), args[1:])
+        return run(_source(sys.stdin.read(), "<stdin>", "-", ""), args[1:])
+    return run(program(first), args[1:])
 
 
 Start = Callable[[list[str]], None]
 
 
-def _run(start: Start, rest: list[str]) -> int:
+def run(start: Start, rest: list[str]) -> int:
     """Start a program; its exceptions are shown as if nothing stood around it."""
     hook = sys.excepthook
     try:
@@ -128,7 +134,9 @@ def _fresh_main(**names: Any) -> ModuleType:
     return module
 
 
-def _script(path: str) -> Start:
+def program(path: str) -> Start:
+    """What runs a script."""
+
     def start(rest: list[str]) -> None:
         sys.argv[:] = [path, *rest]
         if os.path.isdir(path) or _is_archive(path):

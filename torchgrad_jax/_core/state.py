@@ -120,6 +120,8 @@ class Modes(threading.local):
     default_device: Any = None
     gpu: int = 0
     """Which GPU "cuda" is, see `torch.cuda.set_device`."""
+    target: Any = None
+    """The hardware that programs are made for, if it is another one than JAX has: see `_core.jax.target`."""
 
     # --- what JAX traces
 

@@ -80,7 +80,7 @@ def with_strides(
     host: np.ndarray, strides: tuple[int, ...], dev: devices.device, requires_grad: bool = False
 ) -> Tensor:
     """A new leaf with any strides; elements that share a place are kept once, as a window on the storage."""
-    if dev.type == "meta":
+    if devices.unreal(dev):
         return from_host(host, dev, requires_grad, strides)
     if not _overlaps(host.shape, strides):
         return from_host(host, dev, requires_grad, strides)
@@ -116,11 +116,13 @@ _CHANGING = threading.RLock()
 
 def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Any:
     """An array of one value: 0, 1, or a 0-dim host array of the dtype."""
+    if dev.type == "meta" and not devices.unreal(dev):
+        dev = devices.CPU
     key = (value if value.__class__ is int else value.tobytes(), shape, dt, dev)
     found = _CONSTANTS.get(key)
     if found is None:
         check_shape(shape, dt.itemsize)
-        if dev.type == "meta":
+        if devices.unreal(dev):
             return abstract.AbstractArray(shape, dt.np)
         found = remember(key, transfer.full(shape, value, dt.np, dev))
     return found

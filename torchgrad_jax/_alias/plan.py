@@ -96,10 +96,10 @@ class _Steps:
         self._called.add(id(compiled))
 
 
-def _plan_into(file: str, name: str, script: list[str]) -> int:
+def _plan_into(file: str, name: str, command: list[str]) -> int:
     """Plan for one target, in this process, and write the plan to a file."""
     from .finder import install_as_torch
-    from .run import program, run, tell_children
+    from .start import run, script, tell_children
 
     install_as_torch()
     tell_children()
@@ -116,11 +116,11 @@ def _plan_into(file: str, name: str, script: list[str]) -> int:
     with target:
         target.called = steps = _Steps()
         MODES.default_device = resolve("xla")
-        code = _run_until_known(run, program(script[0]), script[1:], steps)
+        code = _run_until_known(run, script(command[0]), command[1:], steps)
         if steps.last is None:
             if code == 0:
                 sys.stderr.write(
-                    f"{script[0]} calls no compiled function, so that no step is known: put @torch.compile before the "
+                    f"{command[0]} calls no compiled function, so that no step is known: put @torch.compile before the "
                     "function that is one step of training, with backward() and the optimizer's step() in it\n"
                 )
             return code or 1

@@ -129,7 +129,12 @@ def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.de
 
 
 def remember(key: Any, found: Any) -> Any:
-    """Keep an array, if it is small, to be used again under its key."""
+    """Keep an array, if it is small, to be used again under its key.
+
+    A tensor on a target is a shape outside of the target's programs, and a constant inside.
+    """
+    if MODES.target is not None:
+        return found
     if found.nbytes <= _CACHED_BYTES:
         with _CHANGING:
             if len(_CONSTANTS) >= _CACHED_ARRAYS:
@@ -154,7 +159,7 @@ def is_constant(array: Any) -> bool:
 
 def known(key: Any) -> Any:
     """The array kept under a key, or None."""
-    return _CONSTANTS.get(key)
+    return None if MODES.target is not None else _CONSTANTS.get(key)
 
 
 def into(

@@ -6,7 +6,6 @@ import functools
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np

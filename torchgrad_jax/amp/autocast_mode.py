@@ -15,10 +15,10 @@ from typing import Any, TypeAlias
 import jax
 
 from .._core.arrays import devices, dtypes
+from .._core.arrays.devices import meant
 from .._core.builtin_functions import builtin, function_of
 from .._core.errors import warn
 from .._core.signals import contextmanager, restore, uninterrupted
-from .._core.arrays.devices import meant
 from .._core.state import MODES
 from .._engine.entry.bind import ops
 from .._engine.memory.tensor import Tensor, tensors_in
@@ -265,6 +265,8 @@ def _checked_type(device_type: Any) -> str:
 
 
 def _has_gpu() -> bool:
+    if MODES.target is not None:
+        return MODES.target.platform == "cuda"
     try:
         return bool(jax.local_devices(backend="gpu"))
     except RuntimeError:

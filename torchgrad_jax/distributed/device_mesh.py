@@ -14,10 +14,10 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh
 
-from .._core.state import MODES
 from .._core.arrays.devices import explain_missing_cpu_devices, give_threads_to_many_cpu_devices, of_jax
 from .._core.arrays.dtypes import int32
 from .._core.signals import uninterrupted
+from .._core.state import MODES
 from .._engine.memory.tensor import Tensor
 from .._functions.create import tensor as _tensor
 from . import _beginning, _groups

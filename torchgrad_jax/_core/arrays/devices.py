@@ -239,7 +239,7 @@ def fake(real: device, number: int, mixes: bool) -> FakeDevice:
 
 
 def _in_mode(dev: device) -> device:
-    """The fake device in the place of `dev` where new tensors are to be fake ones, or lie on a target that is not here."""
+    """The fake device in the place of `dev` where new tensors are to be fake ones, or lie on a target."""
     target = MODES.target
     if target is not None and dev.type == _TYPES[target.platform]:
         return fake(dev, target.number, True)

@@ -132,7 +132,7 @@ class Cache:
 
 
 class Shelf:
-    """Plans and kernels that are used inside of its `with` blocks alone; those from outside are not, and come back after.
+    """Plans and kernels that are used inside of its `with` blocks alone. Those from outside come back after a block.
 
     What a tensor without data does is planned for the hardware that is meant, which may be another one in a block.
     """
@@ -142,7 +142,9 @@ class Shelf:
 
     def _swap(self) -> None:
         with _LOCK:
-            now = [(c, dict(c.young), dict(c._old)) for p in POOLS.values() for c in list(p._caches) if type(c) is Cache]
+            now = [
+                (c, dict(c.young), dict(c._old)) for p in POOLS.values() for c in list(p._caches) if type(c) is Cache
+            ]
             for cache, _, _ in now:
                 cache.young.clear()
                 cache._old.clear()

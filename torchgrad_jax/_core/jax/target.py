@@ -17,14 +17,14 @@ import importlib.util
 import itertools
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..signals import uninterrupted
+from ..signals import contextmanager, uninterrupted
 from ..state import MODES
 from . import caches
 from .kernel_files import without_files
@@ -76,8 +76,7 @@ class Target:
 
     def __enter__(self) -> Target:
         inside = contextlib.ExitStack()
-        inside.enter_context(_platform(self.name))
-        inside.enter_context(self._kept)
+        inside.enter_context(traced_for(self.platform, self.name, self._kept))
         self._entered.append((inside, MODES.target))
         MODES.target = self
         return self
@@ -123,7 +122,7 @@ def _described(platform: str, name: str, gpu: re.Match[str] | None) -> Any:
     elif importlib.util.find_spec("libtpu") is None:
         raise RuntimeError(f"programs for {name} need the compiler for TPUs: {INSTALL}")
     elif (chips := chips_of(name)) and any(n % 2 for n in chips[:2]):  # hosts have 2 x 2 chips but in small topologies
-        more = {"chips_per_host_bounds": tuple([*[2 - n % 2 for n in chips[:2]], 1])}
+        more = {"chips_per_host_bounds": (*[2 - n % 2 for n in chips[:2]], 1)}
     jax.local_devices()  # JAX opens its own now, and not in the midst of a trace
     for key, value in _QUIET.items():
         os.environ.setdefault(key, value)
@@ -152,10 +151,25 @@ def _register_cuda(name: str) -> None:
 
 def platform() -> str:
     """Return the platform that code is traced for: `"cpu"`, `"gpu"`, `"tpu"`."""
-    target = MODES.target
-    if target is None:
-        return jax.default_backend()
-    return "gpu" if target.platform == "cuda" else target.platform
+    return MODES.platform or jax.default_backend()
+
+
+@contextmanager
+def traced_for(platform: str, name: str | None = None, kept: caches.Shelf | None = None) -> Iterator[None]:
+    """Trace code for a platform, `"cpu"`, `"cuda"`, `"rocm"` or `"tpu"`, which may be another one than JAX has.
+
+    Args:
+        platform: the platform.
+        name: what JAX is to keep its traces apart by; by default the platform.
+        kept: plans and kernels for it; by default they are made anew.
+    """
+    before = MODES.platform
+    with _platform(name or platform), kept or caches.Shelf():
+        MODES.platform = "gpu" if platform in ("cuda", "rocm") else platform
+        try:
+            yield
+        finally:
+            MODES.platform = before
 
 
 def like(xs: Any) -> Any:

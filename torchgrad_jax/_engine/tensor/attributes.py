@@ -487,11 +487,18 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
         grad_fn=_grad_fn_name(self),
         is_parameter=parameter,
         parameter_heading=False,
-        class_name="tensor" if type(self) in PLAIN else type(self).__name__,
+        class_name=_class_shown(self),
         fake=isinstance(self._m.device, FakeDevice),
         tangent=None if tangent is None else format(tangent, ""),
         tensor_contents=tensor_contents,
     )
+
+
+def _class_shown(self: Tensor) -> str:
+    """What a tensor's text begins with."""
+    if isinstance(self._m.device, FakeDevice) and not self._m.device.on_target:
+        return "FakeTensor"
+    return "tensor" if type(self) in PLAIN else type(self).__name__
 
 
 def _represent_compiled(self: Tensor, run: Any, tensor_contents: str | None) -> str:

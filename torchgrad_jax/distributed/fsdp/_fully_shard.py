@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import jax
 
-from ..._core.state import MODES
 from ..._core.arrays.devices import explain_missing_cpu_devices, give_threads_to_many_cpu_devices, of_jax
+from ..._core.state import MODES
 from ...nn.modules.container import ModuleDict, ModuleList
 from ...nn.modules.module import Module
 from .._groups import get_world_size, is_initialized

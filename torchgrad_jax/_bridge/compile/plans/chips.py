@@ -46,4 +46,6 @@ def device_of(target: Target) -> Chip:
     parts = len(target.devices) // chips if chips else 1
     if parts == 1:
         return chip
-    return Chip(f"1/{parts} {chip.name}", chip.memory // parts, chip.flops / parts, chip.bandwidth / parts, chip.emulates)
+    return Chip(
+        f"1/{parts} {chip.name}", chip.memory // parts, chip.flops / parts, chip.bandwidth / parts, chip.emulates
+    )

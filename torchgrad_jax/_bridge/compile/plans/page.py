@@ -76,7 +76,8 @@ def _lists(plans: Sequence[Plan]) -> Iterator[str]:
             yield f"<h2>Exchanges on {html.escape(plan.target)}</h2><div class=wide><table>"
             yield "<tr><th>kind</th><th>times</th><th>result on each device</th><th>bytes, all together</th></tr>"
             for e in plan.exchanges:
-                yield f"<tr><td>{e.kind}</td><td>{e.times}</td><td>{html.escape(e.shape)}</td><td>{size(e.bytes)}</td></tr>"
+                yield f"<tr><td>{e.kind}</td><td>{e.times}</td><td>{html.escape(e.shape)}</td>"
+                yield f"<td>{size(e.bytes)}</td></tr>"
             yield "</table></div>"
         if plan.emulated:
             yield f"<h2>64-bit arithmetic that {html.escape(plan.chip)} emulates</h2><div class=wide><table>"

@@ -168,9 +168,16 @@ def _memory(memory: Any, inputs: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def _exchanges(found: Sequence[Collective]) -> list[Exchange]:
-    times = Counter((c.kind, c.shape) for c in found)
+    times = Counter((c.kind, _result(c.shape)) for c in found)
     rows = [Exchange(kind, shape, n, n * _size(shape)) for (kind, shape), n in times.items()]
     return sorted(rows, key=lambda row: -row.bytes)
+
+
+def _result(shape: str) -> str:
+    """What comes out of an exchange. XLA writes "((inputs), (results))" for one that is started and awaited later."""
+    shape = re.sub(r"/\*.*?\*/", "", shape)
+    pair = re.fullmatch(r"\(\(.*?\), (\(.*?\))\)", shape)
+    return shape if pair is None else pair[1]
 
 
 def _size(shape: str) -> int:
@@ -198,13 +205,11 @@ def _emulated(jaxpr: Any) -> list[Emulated]:
     times: Counter[tuple[str, str, str]] = Counter()
     elements: Counter[tuple[str, str, str]] = Counter()
     for eqn, line in _steps(jaxpr):
-        aval = eqn.outvars[0].aval if eqn.outvars else None
-        kind = str(getattr(aval, "dtype", ""))
-        if kind not in _WIDE or eqn.primitive.name in _MOVES:
-            continue
-        key = eqn.primitive.name, kind, line
-        times[key] += 1
-        elements[key] += math.prod(aval.shape)
+        for aval in [v.aval for v in eqn.outvars[:1]]:
+            if str(getattr(aval, "dtype", "")) in _WIDE and eqn.primitive.name not in _MOVES:
+                key = eqn.primitive.name, str(aval.dtype), line
+                times[key] += 1
+                elements[key] += math.prod(aval.shape)
     rows = [Emulated(*key, times=n, elements=elements[key]) for key, n in times.items()]
     return sorted(rows, key=lambda row: (-row.elements, -row.times))
 
@@ -221,7 +226,7 @@ def _on_host(jaxpr: Any) -> list[str]:
 # --- in words ---------------------------------------------------------------------------------------
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
-_SHOWN = 6
+_SHOWN, _LONGEST = 6, 72
 
 
 def size(n: float) -> str:
@@ -290,10 +295,14 @@ def report(plans: Sequence[Plan]) -> Iterator[str]:
         yield from _details(plan)
 
 
+def _short(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]} ..."
+
+
 def _details(plan: Plan) -> Iterator[str]:
     if plan.exchanges:
         yield f"exchanges on {plan.target}:"
-        yield from (f"  {e.times} x {e.kind} of {e.shape}, {size(e.bytes)}" for e in plan.exchanges[:_SHOWN])
+        yield from (f"  {e.times} x {e.kind} of {_short(e.shape)}, {size(e.bytes)}" for e in plan.exchanges[:_SHOWN])
     if plan.emulated:
         yield f"64-bit arithmetic that {plan.chip} emulates:"
         yield from (

@@ -10,6 +10,7 @@ from ._bridge.jax_side.export import Exported as Exported, export as export, loa
 from ._bridge.jax_side.interop import as_jax, from_jax as from_jax
 from ._bridge.jax_side.modules import combine as combine, partition as partition
 from ._core.arrays.transfer import for_jax
+from ._core.jax.target import Target as target
 from ._core.random.keys import drawing_from as rngs
 from ._engine.memory.strided import read
 
@@ -68,4 +69,4 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
     return call
 
 
-__all__ = ["Exported", "combine", "export", "from_jax", "load_exported", "partition", "rngs", "to_jax"]
+__all__ = ["Exported", "combine", "export", "from_jax", "load_exported", "partition", "rngs", "target", "to_jax"]

@@ -17,6 +17,8 @@ from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .._core.jax.products import precision
 from .._core.jax.sizes import of_sizes
+from .._core.jax.target import platform
+from .._core.state import MODES
 from .helpers import is_bool, is_float, tangent_with_own_gradients
 from .inner import inner_op
 from .registry import Array, Dtype, Grad, op
@@ -87,7 +89,7 @@ def is_long(scores: int) -> bool:
 
 def _edge(heads: int) -> int:
     """How many queries, and how many keys, are in a block of so many heads: a power of two."""
-    scores = _ON_CPU if jax.default_backend() == "cpu" else _ELSEWHERE
+    scores = _ON_CPU if platform() == "cpu" else _ELSEWHERE
     return min(max(64, 1 << (math.isqrt(scores // heads).bit_length() - 1)), 1024)
 
 
@@ -359,10 +361,10 @@ def has_kernel(dtype: Any, queries: int, keys: int, features: int) -> bool:
 
 
 def _has_cudnn() -> bool:
-    first = jax.local_devices()[0]
-    if "cuda" not in str(getattr(first.client, "platform_version", "")):
+    first = jax.local_devices()[0] if MODES.target is None else MODES.target.devices[0]
+    if MODES.target is None and "cuda" not in str(getattr(first.client, "platform_version", "")):
         return False
-    return float(getattr(first, "compute_capability", 0)) >= 8.0
+    return float(getattr(first, "compute_capability", 0) or 0) >= 8.0
 
 
 def _by_cudnn(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Array:

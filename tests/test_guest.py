@@ -86,8 +86,7 @@ interop.from_jax(jnp.cos)(torch.ones(5_000))
 KNOWN = {
     "settings": {"jax_enable_x64"},
     "names": {
-        *(f"jax.lax.{n}" for n in ("scan", "cond", "while_loop", "fori_loop", "map", "switch", "associative_scan")),
-        *("jax.checkpoint", "jax.remat", "jax.tree_util.PyTreeDef.flatten_up_to"),
+        "jax.tree_util.PyTreeDef.flatten_up_to",
         *("jax.custom_jvp.__call__", "jax.custom_vjp.__call__"),
         *(f"jax.core.Trace.{n}" for n in ("__init__", "invalidate")),
     },

@@ -6,6 +6,16 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from ._bridge.jax_side.control import (
+    associative_scan as associative_scan,
+    checkpoint as checkpoint,
+    cond as cond,
+    fori_loop as fori_loop,
+    map_ as map,
+    scan as scan,
+    switch as switch,
+    while_loop as while_loop,
+)
 from ._bridge.jax_side.export import Exported as Exported, export as export, load_exported as load_exported
 from ._bridge.jax_side.interop import as_jax, from_jax as from_jax
 from ._bridge.jax_side.modules import combine as combine, partition as partition
@@ -68,4 +78,21 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
     return call
 
 
-__all__ = ["Exported", "combine", "export", "from_jax", "load_exported", "partition", "rngs", "to_jax"]
+__all__ = [
+    "Exported",
+    "associative_scan",
+    "checkpoint",
+    "combine",
+    "cond",
+    "export",
+    "fori_loop",
+    "from_jax",
+    "load_exported",
+    "map",
+    "partition",
+    "rngs",
+    "scan",
+    "switch",
+    "to_jax",
+    "while_loop",
+]

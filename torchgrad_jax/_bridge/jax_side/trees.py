@@ -20,16 +20,20 @@ from ..._core.jax.running_transforms import HOME_OF_JAX, began, running
 from ..._core.state import GRAD, MODES, UNDER_JAX, Modes
 from ..._engine.graph.history import grad_fn_of, requires_grad_of
 from ..._engine.memory.derivative_stops import is_differentiated, is_traced
+from ..._engine.memory.escapes import OF_CONTROL_FLOW, traced_for
 from ..._engine.memory.strided import read
 from ..._engine.memory.tensor import Tensor, alias_of, born, extras, make_of, wrap_array
 from ..._engine.modes.belonging import follow_jax
 from ..._engine.tensor.values import GRAPH_LOST, array_for_jax, loses_derivative, value_for_jax
 from ..._functions.fresh import own_array
+from .lost_gradients import is_given_to_control_flow, refuse_as_condition
 
 
 def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     leaf = t._rg and t._fn is None and (t._x is None or not t._x.followed)
     loses = loses_derivative(t)
+    if (leaf or loses or requires_grad_of(t)) and is_given_to_control_flow(t, loses):
+        leaf = False  # a step of a loop gives no leaf, and has to give what it was given
     # Results that come from a closure are refused, too.
     if (loses and isinstance(t._st.array, jax.core.Tracer)) or _is_given_from_outside(t):
         raise RuntimeError(GRAPH_LOST)
@@ -42,6 +46,8 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     # JAX has put something of its own in the array's place.
     if not isinstance(t._st.array, jax.Array | np.ndarray):
         return (t._st.array,), description
+    if t._m.dtype is dtypes.bool_ and isinstance(t._st.array, jax.core.Tracer):
+        refuse_as_condition(t)
     own_array(t)
     return (value_for_jax(t),), description
 
@@ -97,9 +103,12 @@ def as_class(t: Tensor, cls: type[Tensor], requires: bool) -> Tensor:
 
 
 def _of_jax_alone(trace: Any) -> bool:
-    """Whether what is traced is a function of JAX's own (`jnp.sin`), called by code that JAX does not trace."""
+    """Whether what is traced is a function of JAX's own (`jnp.sin`), called by code that JAX does not differentiate."""
     source = getattr(getattr(getattr(trace, "frame", None), "debug_info", None), "func_filename", None)
-    return str(source).startswith(HOME_OF_JAX) and not began(getattr(trace, "parent_trace", None))
+    around = getattr(trace, "parent_trace", None)
+    while traced_for(around) in OF_CONTROL_FLOW:
+        around = around.parent_trace
+    return str(source).startswith(HOME_OF_JAX) and not began(around)
 
 
 def _described(leaf: Any) -> Any:

@@ -8,15 +8,20 @@ that is an operator of the graph:
     torchgrad_jax.interop.scan(f, w, xs)                 # one operator; `w` gets its gradient
     jax.grad(lambda w: jax.lax.scan(f, w, xs)[0])(w)     # JAX's: JAX differentiates it
 
+A function with a derivative of its own (`jax.custom_jvp`, such as `jax.nn.relu`), called by code that nothing traces,
+drops it likewise.
+
 JAX takes the tensors apart to get their arrays, arguments as well as results, and asks `trees.py` for that. Which of
 its functions does so is seen from the frames of JAX's that called.
 """
 
 from __future__ import annotations
 
-import functools
 import inspect
+import os
 import sys
+from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -26,6 +31,7 @@ from ..._core.state import GRAD, MODES
 from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.escapes import inside_jax, traced_for
 from ..._engine.memory.tensor import Tensor
+from ..._engine.tensor.values import GRAPH_LOST
 
 CONTROL_FLOW = ("associative_scan", "cond", "fori_loop", "map", "scan", "switch", "while_loop")
 """Functions of `jax.lax` that have one of the same name in `interop`; `checkpoint` is another one, of `jax`."""
@@ -41,19 +47,38 @@ _CONDITION = (
 )
 
 
-def is_given_to_control_flow(t: Tensor, loses: bool) -> bool:
-    """Whether control flow of JAX's takes apart a tensor that may have a gradient; raise if that would be dropped."""
-    name = _calling_function()
-    if name is None:
+def _file_of(fn: Any) -> str:
+    return inspect.unwrap(fn).__code__.co_filename
+
+
+_OF_CHECKPOINT, _OF_WHILE_LOOP = _file_of(jax.checkpoint), _file_of(jax.lax.while_loop)
+_FILES = frozenset(
+    {
+        *(_file_of(getattr(jax.lax, name)) for name in CONTROL_FLOW),
+        *(_OF_CHECKPOINT, _file_of(jax.custom_jvp.__call__), _file_of(jax.custom_vjp.__call__)),
+    }
+)
+"""The files of JAX's that its control flow is in, and functions with a derivative of their own."""
+
+
+def is_taken_in_steps(t: Tensor, loses: bool) -> bool:
+    """Whether a function of JAX's that runs one of the user's as steps of its own takes apart a tensor with a gradient.
+
+    Raise if the gradient would be dropped. Such functions are control flow, and those with a derivative of their own.
+    """
+    outermost = _caller_in(_FILES)
+    if outermost is None:
         return False
     if (loses or (MODES.bits & GRAD and requires_grad_of(t))) and not _is_followed():
-        raise RuntimeError(_USE_INTEROP.format(where="" if name == "checkpoint" else "lax.", name=name))
+        name = _name_in_interop(outermost)
+        where = "" if name == "checkpoint" else "lax."
+        raise RuntimeError(GRAPH_LOST if name is None else _USE_INTEROP.format(where=where, name=name))
     return True
 
 
 def refuse_as_condition(t: Tensor) -> None:
     """Raise if a traced bool is what the condition of JAX's own `while_loop` returns."""
-    if traced_for(t._st.array._trace) == "while_cond" and _calling_function() == "while_loop":
+    if traced_for(t._st.array._trace) == "while_cond" and _caller_in((_OF_WHILE_LOOP,)) is not None:
         raise TypeError(_CONDITION)
 
 
@@ -65,35 +90,25 @@ def _is_followed() -> bool:
     return inside_jax()
 
 
-def _calling_function() -> str | None:
-    """The function of JAX's that the user has called, if it is control flow."""
+def _caller_in(files: Collection[str]) -> Any:
+    """The code of the function of JAX's that the user has called, if it comes to one of these files; or None."""
     frame: Any = sys._getframe(2)
-    while frame is not None and not frame.f_code.co_filename.startswith(HOME_OF_JAX):
-        if frame.f_globals.get("__package__") != __package__:
-            return None
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
         frame = frame.f_back
-    outermost, files = None, _files()
+    outermost, comes_to_them = None, False
     while frame is not None and (file := frame.f_code.co_filename).startswith(HOME_OF_JAX):
+        comes_to_them = comes_to_them or file in files
         if not file.endswith("traceback_util.py"):
             outermost = frame.f_code
         frame = frame.f_back
-    if outermost is None or outermost.co_filename not in files:
-        return None
-    return _named(outermost)
+    return outermost if comes_to_them else None
 
 
-def _named(code: Any) -> str | None:
-    if code.co_filename == _file_of(jax.checkpoint):
+_HERE = f"{Path(__file__).parent}{os.sep}"
+
+
+def _name_in_interop(code: Any) -> str | None:
+    """The name that a function of JAX's control flow has in `interop`."""
+    if code.co_filename == _OF_CHECKPOINT:
         return "checkpoint"
     return code.co_name if code.co_name in CONTROL_FLOW else None
-
-
-@functools.cache
-def _files() -> frozenset[str]:
-    """The files of JAX's that its control flow is in."""
-    return frozenset(map(_file_of, (jax.checkpoint, *[getattr(jax.lax, name) for name in CONTROL_FLOW])))
-
-
-@functools.cache
-def _file_of(fn: Any) -> str:
-    return inspect.unwrap(fn).__code__.co_filename

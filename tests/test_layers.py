@@ -175,6 +175,9 @@ RUNTIME_DEPENDENCIES = frozenset({"cloudpickle", "jax", "jaxlib", "numpy", "scip
 OPTIONAL_DEPENDENCIES = {
     "serialization.safetensors": frozenset({"safetensors"}),
     "utils.tensorboard": frozenset({"tensorboardX"}),
+    "interop.weights": frozenset({"equinox"}),
+    "interop._modules": frozenset({"equinox", "flax"}),
+    "interop._optimizers": frozenset({"optax"}),
     "testing._shrink": frozenset({"hypothesis"}),
     "pytest_compare": frozenset({"pytest", "torch"}),
     # What watches a program uses the torch that the program has, real or not.

@@ -13,7 +13,6 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays.kernels import is_half, scalar_name, widen
-from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .._core.jax.products import precision
 from .._core.jax.sizes import of_sizes
@@ -128,14 +127,14 @@ def _over_rows(rows: Callable[..., Pair], n: int, edge: int | None, tangents: tu
     """
     if edge is None or edge >= n:
         return rows(0, n, *tangents)
-    block = control.checkpoint(rows, static_argnums=1)
+    block = jax.checkpoint(rows, static_argnums=1)
     split = [t if t is not None and t.shape[-2] == n else None for t in tangents]
 
     def given(parts: Any) -> list[Any]:
         return [t if part is None else part for t, part in zip(tangents, parts)]
 
     stacked = [_stacked(t, edge, -2) for t in split]
-    found = control.map_(lambda at: block(at[0], edge, *given(at[1])), (_firsts(n, edge), stacked))
+    found = lax.map(lambda at: block(at[0], edge, *given(at[1])), (_firsts(n, edge), stacked))
     joined = [jnp.moveaxis(a, 0, -3) for a in found]
     out, lse = (a.reshape(*a.shape[:-3], -1, a.shape[-1]) for a in joined)
     if rest := n % edge:
@@ -169,7 +168,7 @@ def _over_keys(
         return part(0, n, *(t for t, _ in tangents))
     split = [t if t is not None and t.shape[axis] == n else None for t, axis in tangents]
 
-    @functools.partial(control.checkpoint, static_argnums=2)
+    @functools.partial(jax.checkpoint, static_argnums=2)
     def grown(share: Any, first: Any, size: int, parts: list[Array | None]) -> Any:
         def take(share: Any, parts: Any) -> Any:
             given = [t if part is None else part for (t, _), part in zip(tangents, parts)]
@@ -177,12 +176,10 @@ def _over_keys(
 
         if last_row is None:
             return take(share, parts)
-        return control.cond(first <= last_row, take, lambda share, _: share, share, parts)
+        return lax.cond(first <= last_row, take, lambda share, _: share, share, parts)
 
     stacked = [_stacked(t, edge, axis) for t, (_, axis) in zip(split, tangents)]
-    share, _ = control.scan(
-        lambda share, at: (grown(share, at[0], edge, at[1]), None), start, (_firsts(n, edge), stacked)
-    )
+    share, _ = lax.scan(lambda share, at: (grown(share, at[0], edge, at[1]), None), start, (_firsts(n, edge), stacked))
     if rest := n % edge:
         ends = [_cut(t, n - rest, rest, axis) for t, (_, axis) in zip(split, tangents)]
         share = grown(share, n - rest, rest, ends)

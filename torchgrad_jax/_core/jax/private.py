@@ -183,9 +183,6 @@ def _function(module: str, name: str) -> Function:
 SEED = _function("_src.lax.lax", "_one_vjp")
 """The gradient that `jax.grad` starts from: it refuses results that are no arrays."""
 
-INDICES = _function("_src.numpy.indexing", "_parse_indices")
-"""Reads the index of `array[...]` and `array.at[...]`: it refuses what is no array."""
-
 AVAL = _take("core", "ShapedArray", "_create")
 """JAX keeps descriptions of arrays in a table that compares two shapes without a look at their hashes."""
 

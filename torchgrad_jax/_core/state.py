@@ -121,6 +121,10 @@ class Modes(threading.local):
     default_device: Any = None
     gpu: int = 0
     """Which GPU "cuda" is, see `torch.cuda.set_device`."""
+    platform: str | None = None
+    """The platform that code is traced for, if it is another one than JAX has: see `_core.jax.target`."""
+    target: Any = None
+    """The hardware that programs are made for, if it is not here: see `_core.jax.target`."""
 
     # --- what JAX traces
 

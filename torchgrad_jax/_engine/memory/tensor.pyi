@@ -98,10 +98,12 @@ class Watchers:
     post_acc: Any
     retains: Any
     dual: Any
+    awaiting: Any
     inner: Any
     def __init__(self) -> None: ...
 
 class Extras(Watchers):
+    awaiting: Any
     born: Any
     dual: Any
     dual_level: Any

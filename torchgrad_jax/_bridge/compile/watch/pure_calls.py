@@ -80,7 +80,8 @@ def verdict(function: Any) -> str:
 
 def teller_of(function: Any) -> Callable[[], Any]:
     """For a function that looks at a setting: what tells how it is set."""
-    return _TELLERS.get(function.__name__, function)
+    name = function.__name__
+    return _TELLERS[name] if name in _TELLERS else function
 
 
 def context_of_decimals() -> Any:

@@ -80,8 +80,7 @@ def verdict(function: Any) -> str:
 
 def teller_of(function: Any) -> Callable[[], Any]:
     """For a function that looks at a setting: what tells how it is set."""
-    name = function.__name__
-    return _TELLERS[name] if name in _TELLERS else function
+    return _TELLERS.get(function.__name__, function)
 
 
 def context_of_decimals() -> Any:
@@ -95,7 +94,7 @@ def variables_of_context() -> int:
     return len(contextvars.copy_context())
 
 
-_TELLERS: dict[str, Callable[[], Any]] = {
+_TELLERS: dict[str, Any] = {
     "_abc_instancecheck": abc.get_cache_token,
     "_abc_subclasscheck": abc.get_cache_token,
     "copy_context": variables_of_context,

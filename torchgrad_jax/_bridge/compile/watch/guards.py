@@ -356,7 +356,8 @@ class PythonGuards(FactList):
         drifted: list[tuple[Any, Any]] = list(self.replaced_numbers)
         for place in self.places:
             now = place.now()
-            numbers = is_number_or_list(now) and is_number_or_list(place.was)
+            can_be_put = not isinstance(place.of, holders.Fixed)
+            numbers = can_be_put and is_number_or_list(now) and is_number_or_list(place.was)
             if numbers and not are_same_numbers(now, place.was):
                 drifted.append((place.of, place.key))
         for fact in self.each(Items):
@@ -452,7 +453,7 @@ class PythonGuards(FactList):
         """A place that was changed before anybody looked at it: what was there before is not known."""
         for place in self.places:
             key, value = place.key, place.was
-            if id(value) not in reads.ages.young or _is_followed(value):
+            if id(value) not in reads.ages.young or _is_followed(value) or id(place.object) in reads.ages.young:
                 continue
             if isinstance(place.of, holders.Variable) or getattr(place.of, "by_value", False):
                 continue

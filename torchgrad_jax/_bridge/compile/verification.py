@@ -164,12 +164,14 @@ def describe_difference(used: Program, fresh: Program) -> str | None:
 
 def _unseen(used: Program, fresh: Program) -> Iterator[str]:
     """What in Python is not as the program in use takes for granted, and the fact that should have told."""
-    watched = [fact for fact in used.conditions.guards.facts if getattr(fact, "is_compared", True)]
+    watched = [fact for fact in used.conditions.guards.facts if fact.is_compared]
     for fact in watched:
         if not fact.holds():
             yield f"; {fact.describe()}, which its guard ({type(fact).__name__}) has not seen"
     known = {(type(fact), id(fact.object), getattr(fact, "key", None)) for fact in watched}
     for fact in fresh.conditions.guards.facts:
+        if fact.given or not fact.is_compared:
+            continue
         key = getattr(fact, "key", None)
         if (type(fact), id(fact.object), key) not in known:
             what = f"a {type(fact.object).__name__}" if key is None else repr(key)

@@ -18,6 +18,7 @@ import jax
 
 from ...._core.arrays.python_numbers import Number
 from ...._engine.memory.tensor import Tensor
+from ..watch.facts import Scalar
 from ..watch.places import place_of
 
 _OF_A_TRACE = (Tensor, jax.Array, jax.core.Tracer, Number)
@@ -51,13 +52,13 @@ class Once(NamedTuple):
         imported = [once.imports for once in done]
         return self.imports not in imported if self.imports is not None else None not in imported
 
-    def stays(self, replaced: Sequence[tuple[Any, Any]]) -> bool:
+    def stays(self, replaced: Sequence[Scalar]) -> bool:
         """Whether a call that finds it done leaves it as it is: else it is done in each call.
 
         Args:
-            replaced: places where the call has put numbers: (holder, key).
+            replaced: places where the call has put numbers.
         """
-        others = {place_of(*place) for place in replaced}
+        others = {place.at for place in replaced}
         at = [place_of(holder, key) for holder, key, _ in self.entries]
         return others.isdisjoint(at) and all(holder.get(key, None) is value for holder, key, value in self.entries)
 

@@ -22,7 +22,7 @@ from ...._engine.memory.strided import read
 from ...._engine.memory.tensor import Storage, Tensor
 from ..watch.facts import Items
 from ..watch.guards import PythonGuards
-from ..watch.places import MISSING
+from ..watch.places import MISSING, object_of
 from .traced_program import RunState, TracedProgram
 
 
@@ -198,14 +198,14 @@ def _insist_on_this_trace(state: RunState, key: Any, value: Any) -> None:
 
 def _changed_places(guards: PythonGuards) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Places that hold something else than before: (holder, key, what was there, what is there)."""
-    for holder, key, before in guards.places:
-        now = holder.get(key, MISSING)
-        if now is not before and now is not MISSING:
-            yield holder, key, before, now
+    for place, now in guards.changed_places():
+        if now is not MISSING:
+            yield place.of, place.key, place.was, now
     for holder, key, value in guards.added_entries():
-        yield holder, key, MISSING, value
+        if not guards.is_given(object_of(holder)):
+            yield holder, key, MISSING, value
     for fact in guards.each(Items):
-        if type(fact.of) is list and not fact.is_same():
+        if type(fact.of) is list and not fact.given and not fact.is_same():
             yield _Contents(fact.of), None, fact.was, list(fact.of)
 
 

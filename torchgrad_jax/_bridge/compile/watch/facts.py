@@ -35,6 +35,11 @@ class Fact:
         """Whether it is about a container among the arguments, which is another one in the next call."""
 
     @property
+    def is_compared(self) -> bool:
+        """Whether it has to hold when a program runs again."""
+        return True
+
+    @property
     def object(self) -> Any:
         """The object that it is about."""
         return object_of(self.of)
@@ -68,13 +73,13 @@ class Fact:
 
 
 class Place(Fact):
-    """What is in a place. One whose number is read anew in each run, or that the program fills, is not compared."""
+    """What is in a place."""
 
-    __slots__ = ("is_compared", "key")
+    __slots__ = ("key",)
 
     def __init__(self, of: Any, key: Any, was: Any) -> None:
         super().__init__(of, was)
-        self.key, self.is_compared = key, True
+        self.key = key
 
     def __iter__(self) -> Iterator[Any]:
         yield from (self.of, self.key, self.was)
@@ -83,11 +88,6 @@ class Place(Fact):
     def at(self) -> Any:
         """The place by identity."""
         return place_of(self.of, self.key)
-
-    def leave_out(self) -> Place:
-        """Compare it no longer: its number is read anew in each run, or the program itself fills it."""
-        self.is_compared, self.was = False, None
-        return self
 
     def now(self) -> Any:
         """What is there."""
@@ -118,6 +118,76 @@ class Place(Fact):
             repr(self.key) if isinstance(self.key, PLAIN_VALUES) else f"what a {type(self.key).__name__} has in a dict"
         )
         return f"{name} was {_in_words(self.was)} and is {_in_words(self.now())}"
+
+
+class Filled(Place):
+    """A place that the program itself fills in each run."""
+
+    __slots__ = ()
+
+    def __init__(self, of: Any, key: Any) -> None:
+        super().__init__(of, key, None)
+
+    @property
+    def is_compared(self) -> bool:
+        """Whatever is there is right."""
+        return False
+
+    def restore(self) -> None:
+        """Whoever fills it puts back what was there."""
+
+
+class Scalar(Filled):
+    """A place of a number, or of a list or tuple of numbers, that is read anew in each run.
+
+    Where a program reads it without a step in Python, its type is compared (`was`).
+    """
+
+    __slots__ = ()
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether a program relies on its type."""
+        return self.was is not None
+
+    @property
+    def value(self) -> Any:
+        """What is there; None where somebody has removed it."""
+        return self.of.get(self.key, None)
+
+    def now(self) -> Any:
+        """Its type."""
+        return form_of(self.of.get(self.key, None))
+
+    def holds(self) -> bool:
+        """By the type."""
+        return self.now() is self.was
+
+    def is_read_by_a_program(self) -> None:
+        """From here on its type is compared."""
+        self.was = self.now()
+
+    def as_code(self, name: Callable[[Any], str]) -> str | None:
+        """A program reads numbers in dicts alone."""
+        return f"type({name(self.of)}[{code_of_key(name, self.key)}]) is {name(self.was)}"
+
+    def describe(self) -> str:
+        """The type that it had."""
+        return f"{self.key!r} was a {self.was.__name__}"
+
+
+def form_of(x: Any) -> Any:
+    """Of what type a number is that can be followed: for a list or tuple of them its type and theirs. None for others.
+
+    A bool is none: code asks for it with `is`.
+    """
+    kind = type(x)
+    if kind is int or kind is float:
+        return kind
+    if kind is not list and kind is not tuple:
+        return None
+    kinds = tuple(map(type, x))
+    return (kind, kinds) if kinds and all(k is int or k is float for k in kinds) else None
 
 
 class Size(Fact):
@@ -417,7 +487,7 @@ class Comparisons:
 
 def written(facts: Sequence[Fact]) -> Callable[[], bool]:
     """A function that says whether all is the very object that it was."""
-    compared = sorted((f for f in facts if not (type(f) is Place and not f.is_compared)), key=lambda f: f.rank)
+    compared = sorted((f for f in facts if f.is_compared), key=lambda f: f.rank)
     if len(compared) > _MOST_WRITTEN:
         return lambda: _all_hold(compared)
     code = Comparisons()

@@ -169,7 +169,7 @@ class PythonWatch:
 
     def _find_once(self) -> None:
         """Whether new entries are all that has changed, and may stay for the next trace to find."""
-        entries = self.guards.added_entries()
+        entries = [(change.holder, change.key, change.now) for change in self.guards.added_entries()]
         young = self.observer.ages.young
         if not entries or not all(is_of_no_trace(value, young) for _, _, value in entries):
             return

@@ -15,11 +15,11 @@ from __future__ import annotations
 import copy
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .array_contents import array_content, kept_results, refill
-from .places import MISSING, PLAIN_VALUES, are_same_values, code_of_entry, code_of_key, object_of, place_of
+from .places import MISSING, PLAIN_VALUES, are_same_values, code_of_key, code_of_place, object_of, place_of
 
 
 class Fact:
@@ -81,9 +81,6 @@ class Place(Fact):
         super().__init__(of, was)
         self.key = key
 
-    def __iter__(self) -> Iterator[Any]:
-        yield from (self.of, self.key, self.was)
-
     @property
     def at(self) -> Any:
         """The place by identity."""
@@ -100,9 +97,10 @@ class Place(Fact):
 
     def as_code(self, name: Callable[[Any], str]) -> str | None:
         """As its holder is looked at."""
-        if hasattr(self.of, "as_code"):
-            return self.of.as_code(name, self.key, name(self.was))
-        return code_of_entry(name, self.of, self.key, name(self.was))
+        if self.was is MISSING:
+            return f"{name(self.of.get)}({code_of_key(name, self.key)}, {name(MISSING)}) is {name(MISSING)}"
+        same = "==" if getattr(self.of, "by_value", False) else "is"
+        return f"{code_of_place(name, self.of, self.key)} {same} {name(self.was)}"
 
     def restore(self) -> None:
         """Put back what was there."""
@@ -168,8 +166,8 @@ class Scalar(Filled):
         self.was = self.now()
 
     def as_code(self, name: Callable[[Any], str]) -> str | None:
-        """A program reads numbers in dicts alone."""
-        return f"type({name(self.of)}[{code_of_key(name, self.key)}]) is {name(self.was)}"
+        """By `type`."""
+        return f"type({code_of_place(name, self.of, self.key)}) is {name(self.was)}"
 
     def describe(self) -> str:
         """The type that it had."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -32,6 +32,17 @@ from .reads import Reads
 
 _SWITCHES = (bool, str, type(None))
 """Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
+
+
+class Change(NamedTuple):
+    """Something else in a place."""
+
+    holder: Any
+    key: Any
+    before: Any
+    now: Any
+    given: bool
+    """Whether it is a place in a container among the arguments."""
 
 
 class FactList:
@@ -53,13 +64,6 @@ class FactList:
     def places(self) -> list[Place]:
         """Places of which what is there is compared."""
         return self.each(Place)
-
-    def changed_places(self) -> Iterator[tuple[Place, Any]]:
-        """Places that hold another object, and what is there now; without those of containers among the arguments."""
-        for place in self.places:
-            now = place.now()
-            if now is not place.was and not place.given:
-                yield place, now
 
     @property
     def has_arrays(self) -> bool:
@@ -133,12 +137,21 @@ class FactList:
                 fact.was = with_plain_numbers(fact.was)
         self._holds = None
 
+    def changes(self) -> Iterator[Change]:
+        """Where the function has put another object."""
+        for place in self.places:
+            now = place.now()
+            if now is not place.was:
+                yield Change(place.of, place.key, place.was, now, place.given)
+        yield from self.added_entries()
+
+    def changed_lists(self) -> list[Items]:
+        """Lists, sets and deques with other items."""
+        return [fact for fact in self.each(Items) if not fact.is_same()]
+
     def keeps_traced_array(self) -> bool:
-        """Whether a place, a dict or a list holds an array that JAX traces, which is of no use after the trace."""
-        held: list[Any] = [place.of.get(place.key, None) for place in self.places]
-        for fact in self.facts:
-            if type(fact) in (Items, Size):
-                held += fact.of if type(fact) is Items else [fact.of[key] for key in list(fact.of)]
+        """Whether what the function has put somewhere is an array that JAX traces, of no use after the trace."""
+        held = [change.now for change in self.changes()] + [x for fact in self.changed_lists() for x in fact.of]
         seen: set[int] = set()
         while held:
             x = held.pop()
@@ -149,10 +162,10 @@ class FactList:
                 held += x.values() if isinstance(x, dict) else x
         return False
 
-    def added_entries(self) -> list[tuple[Any, Any, Any]]:
-        """What the function has put where nothing was: (holder, key, value)."""
+    def added_entries(self) -> list[Change]:
+        """What the function has put where nothing was."""
         there = {fact.at for fact in self.facts if isinstance(fact, Place)}
-        found: dict[Any, tuple[Any, Any, Any]] = {}
+        found: dict[Any, Change] = {}
         for fact in self.facts:
             if type(fact) is Size and isinstance(fact.of, dict | Entries) and not fact.holds():
                 new = [key for key in fact.of if not _is_unwatched(key)]
@@ -160,7 +173,8 @@ class FactList:
                 new = [key for key in fact.of if type(key) is str and key in fact.was]
             else:
                 continue
-            found.update((place_of(fact.of, key), (fact.of, key, fact.of[key])) for key in new)
+            for key in new:
+                found[place_of(fact.of, key)] = Change(fact.of, key, MISSING, fact.of[key], fact.given)
         return [entry for at, entry in found.items() if at not in there]
 
     def _drop(self, ids: set[int]) -> None:
@@ -321,10 +335,10 @@ class PythonGuards(FactList):
         What was there is put back.
         """
         found = []
-        for place, now in self.changed_places():
-            if isinstance(now, _SWITCHES) and isinstance(place.was, _SWITCHES):
-                found.append((place.of, place.key, now))
-                place.restore()
+        for holder, key, before, now, given in list(self.changes()):
+            if isinstance(now, _SWITCHES) and isinstance(before, _SWITCHES) and not given:
+                found.append((holder, key, now))
+                holder[key] = before
         return found
 
     # -- numbers that are read anew in each run
@@ -332,16 +346,13 @@ class PythonGuards(FactList):
         """Put plain numbers where the function has put those that were followed while it was traced."""
         # Each of these has its turn: a number in it is a number at a place.
         watched = frozenset([*self.visited_ids, *self.arguments])
-        places = [(place.of, place.key) for place in self.places]
-        places += [(of, key) for of, key, _ in self.added_entries()]
-        for holder, key in places:
-            value = holder.get(key, MISSING)
-            if (plain_value := with_plain_numbers(value, watched)) is not value:
+        for holder, key, _, now, _ in list(self.changes()):
+            if (plain_value := with_plain_numbers(now, watched)) is not now:
                 holder[key] = plain_value
                 self.replaced.append(Scalar(holder, key))
-        for fact in self.each(Items):
+        for fact in self.changed_lists():
             items = list(fact.of)
-            plain_items = items if fact.is_same() else [with_plain_numbers(v, watched) for v in items]
+            plain_items = [with_plain_numbers(v, watched) for v in items]
             replaced = [i for i, v in enumerate(items) if plain_items[i] is not v]
             if replaced:
                 self.replaced += [Scalar(holders.Items(fact.of), i) for i in replaced]
@@ -371,10 +382,10 @@ class PythonGuards(FactList):
     def drifted_numbers(self) -> list[Scalar]:
         """The places where a number has become another one."""
         drifted = list(self.replaced)
-        for place, now in self.changed_places():
-            if form_of(now) and form_of(place.was) and not _looks_the_same(now, place.was):
-                drifted.append(Scalar(place.of, place.key))
-        for fact in self.each(Items):
+        for holder, key, before, now, given in self.changes():
+            if form_of(now) and form_of(before) and not given and not _looks_the_same(now, before):
+                drifted.append(Scalar(holder, key))
+        for fact in self.changed_lists():
             if type(fact.of) is list and len(fact.of) == len(fact.was) and not fact.given:
                 pairs = enumerate(zip(fact.of, fact.was))
                 numbers = [i for i, (a, b) in pairs if form_of(a) and form_of(b) and not is_same_value(a, b)]

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..._core.errors.messages import Unsupported
+from . import explain
+from .arguments.keys import OftenAnew
 from .calls import AsIs, How, WithPlainNumbers
 from .program.program import Program
-from .watch import explain
 from .watch.facts import Scalar
-from .watch.keys import OftenAnew
 
 
 class Patience:

@@ -25,17 +25,17 @@ import numpy as np
 
 from ..._core.errors import warn
 from ..._core.errors.messages import AsWritten
+from . import explain
 from .calls import AsIs, How
 from .program.entry import Clock, Entry
 from .program.program import Program
 from .program.results import is_known
+from .stance import POLICY
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import TracedProgram
-from .watch import explain
 from .watch.code_that_reads import is_ours
-from .watch.number_arguments import NeedsPlainNumbers
+from .watch.notes import NeedsPlainNumbers
 from .watch.places import PLAIN_VALUES, is_same_value
-from .watch.stance import POLICY
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+|\bname=\w+")
 """What differs in the text of two programs without meaning anything."""

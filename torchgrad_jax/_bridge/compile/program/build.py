@@ -10,13 +10,13 @@ from ...._core.arrays import uneven
 from ...._core.arrays.placement import MANY, OnAllDevices
 from ...._core.errors.messages import AsWritten
 from ...._engine.memory.tensor import Tensor, placement_of
+from ..arguments.number_arguments import Constant
+from ..arguments.number_log import NumberLog
 from ..trace.apart import Apart
 from ..trace.outside_results import settle_kept_views
 from ..trace.python_watch import PythonWatch
 from ..trace.traced_program import TracedProgram, resolve_argument
 from ..watch.facts import Scalar
-from ..watch.number_arguments import Constant
-from ..watch.number_log import NumberLog
 from .body import Body
 from .compiled_backward import ForwardAndBackward, used_in_pass
 from .conditions import Conditions

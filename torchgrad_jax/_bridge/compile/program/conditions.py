@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...._engine.memory.tensor import Tensor
+from ..arguments.keys import OftenAnew
+from ..arguments.number_arguments import Constant
+from ..arguments.number_log import NumberLog
 from ..trace.apart import ONE_MEMORY, OTHER_TENSOR, Apart
 from ..trace.kept_tensors import KeptTensors
 from ..trace.traced_program import ARGUMENT_IS_A_VIEW, INTO_ARGUMENTS, TracedProgram
 from ..watch.guards import PythonGuards
-from ..watch.keys import OftenAnew
-from ..watch.number_arguments import Constant
-from ..watch.number_log import NumberLog
 from .gradients_read import GradientsRead
 
 VALUES_CHANGED = OftenAnew("the values of a tensor from outside that Python looked at are others")

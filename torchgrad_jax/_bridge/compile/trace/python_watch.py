@@ -15,11 +15,11 @@ from ...._core.errors.messages import AsWritten
 from ...._core.signals import uninterrupted
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
+from ..arguments.number_arguments import NumberArguments
+from ..arguments.number_log import NumberLog
+from ..arguments.object_trees import containers_of
 from ..watch.facts import Place, Scalar
 from ..watch.guards import PythonGuards, numbers_of, tensors_of_options
-from ..watch.number_arguments import NumberArguments
-from ..watch.number_log import NumberLog
-from ..watch.object_trees import containers_of
 from ..watch.observer import CALLER, Observer
 from ..watch.places import MISSING, Attributes
 from .first_calls import Once, is_of_no_trace

@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...._core.arrays.python_numbers import plain
 from .array_contents import array_content, kept_results, refill
 from .places import MISSING, PLAIN_VALUES, are_same_values, code_of_key, code_of_place, object_of, place_of
 
@@ -186,6 +187,27 @@ def form_of(x: Any) -> Any:
         return None
     kinds = tuple(map(type, x))
     return (kind, kinds) if kinds and all(k is int or k is float for k in kinds) else None
+
+
+def with_plain_numbers(value: Any, around: frozenset[int] = frozenset()) -> Any:
+    """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place.
+
+    `around` are the identities of the containers that it is in, one of which it may be itself.
+    """
+    if type(value) not in (tuple, list, dict):
+        return plain(value)
+    if id(value) in around:
+        return value
+    around |= {id(value)}
+    if type(value) is dict:
+        value.update([(k, with_plain_numbers(v, around)) for k, v in value.items()])
+        return value
+    plain_items = [with_plain_numbers(v, around) for v in value]
+    if type(value) is list:
+        value[:] = plain_items
+    elif not all(map(operator.is_, value, plain_items)):
+        return tuple(plain_items)
+    return value
 
 
 class Size(Fact):

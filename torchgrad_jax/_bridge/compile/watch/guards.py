@@ -24,9 +24,22 @@ from ...._engine.memory.tensor import Tensor
 from . import places as holders
 from .array_contents import kept_results, results_of
 from .code_that_reads import Code
-from .facts import Absent, Cached, Content, Fact, Filled, Items, Order, Place, Scalar, Size, form_of, written
+from .facts import (
+    Absent,
+    Cached,
+    Content,
+    Fact,
+    Filled,
+    Items,
+    Order,
+    Place,
+    Scalar,
+    Size,
+    form_of,
+    with_plain_numbers,
+    written,
+)
 from .notes import UNWATCHED
-from .number_log import with_plain_numbers
 from .places import MISSING, Attributes, Entries, holder_of, is_same_value, place_of
 from .reads import Reads
 

@@ -13,40 +13,19 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from operator import is_, itemgetter
+from operator import itemgetter
 from typing import Any
 
 from ...._core.arrays.python_numbers import ARRAY, CHECK, EVENT, GIVEN, OP, READ, WRITE, Number, Recording, plain, same
 from ...._core.errors.messages import Unsupported
 from ...._core.signals import contextmanager
 from ...._engine.memory.tensor import Tensor
-from .facts import Scalar, form_of
+from ..watch.facts import Scalar, form_of, with_plain_numbers
 from .keys import OftenAnew
 from .number_arguments import NumberArguments
 
 _MAKERS: dict[type, Callable[..., Any]] = {list: lambda *items: [*items], tuple: lambda *items: items}
 """What makes a container of numbers."""
-
-
-def with_plain_numbers(value: Any, around: frozenset[int] = frozenset()) -> Any:
-    """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place.
-
-    `around` are the identities of the containers that it is in, one of which it may be itself.
-    """
-    if type(value) not in (tuple, list, dict):
-        return plain(value)
-    if id(value) in around:
-        return value
-    around |= {id(value)}
-    if type(value) is dict:
-        value.update([(k, with_plain_numbers(v, around)) for k, v in value.items()])
-        return value
-    plain_items = [with_plain_numbers(v, around) for v in value]
-    if type(value) is list:
-        value[:] = plain_items
-    elif not all(map(is_, value, plain_items)):
-        return tuple(plain_items)
-    return value
 
 
 class NumberLog(Recording):

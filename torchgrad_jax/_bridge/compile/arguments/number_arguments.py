@@ -16,17 +16,11 @@ from typing import Any
 
 from ...._core.arrays.python_numbers import Number, looked_at, same
 from ...._engine.memory.tensor import Tensor
+from ..watch.notes import NeedsPlainNumbers
 from .array_arguments import array_of, is_array_input
 from .object_trees import parts_of
 
 _LARGEST = 1 << 63
-
-
-class NeedsPlainNumbers(BaseException):
-    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed.
-
-    It is no `Exception`, so that the traced function does not catch it.
-    """
 
 
 def is_input(x: Any) -> bool:

@@ -321,6 +321,37 @@ class NumberLog(Recording):
         return why
 
 
+def numbers_of(x: Any) -> list[Scalar]:
+    """The numbers of an optimizer or a schedule that are read anew in each run.
+
+    These are learning rates (and momenta, where a schedule of cycles has left its bounds in the group), and what
+    schedules count.
+    """
+    found: list[Scalar] = []
+    held = vars(x)
+    if "param_groups" in held:
+        for group in held["param_groups"]:
+            cycled = ("momentum", "betas") if "max_momentum" in group else ()
+            found += [Scalar(group, key) for key in ("lr", *cycled) if form_of(group.get(key))]
+        return found
+    # Tensors in `_last_lr` are read by nobody else.
+    return [Scalar(held, key) for key, v in held.items() if form_of(v) in (int, float) or key == "_last_lr"]
+
+
+def tensors_of_options(x: Any) -> list[Tensor]:
+    """Options of the optimizer of a schedule that are tensors, which the schedule may write to."""
+    groups = getattr(vars(x).get("optimizer"), "param_groups", ()) if "optimizer" in vars(x) else ()
+    return list({id(t): t for group in groups for t in _tensors_in(group)}.values())
+
+
+def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
+    for key, value in group.items():
+        if isinstance(value, Tensor):
+            yield value
+        elif key != "params" and isinstance(value, list | tuple):
+            yield from (v for v in value if isinstance(v, Tensor))
+
+
 _CHANGED_NUMBER_DECIDES = (
     "a number that the function changes itself decides what it does or is turned into text or a size at "
 )

@@ -16,10 +16,10 @@ from ...._core.signals import uninterrupted
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
 from ..arguments.number_arguments import NumberArguments
-from ..arguments.number_log import NumberLog
+from ..arguments.number_log import NumberLog, numbers_of, tensors_of_options
 from ..arguments.object_trees import containers_of
 from ..watch.facts import Place, Scalar
-from ..watch.guards import PythonGuards, numbers_of, tensors_of_options
+from ..watch.guards import PythonGuards
 from ..watch.observer import CALLER, Observer
 from ..watch.places import MISSING, Attributes
 from .first_calls import Once, is_of_no_trace
@@ -120,7 +120,7 @@ class PythonWatch:
             reads.functions_ran(ran[self._taken :])
             self.guards.compares_identity = any(code.compares_identity for code in ran)
             self.guards.take(reads)
-            self.guards.take_scalars(() if self._log is None else self._log.scalars.values())
+            self.guards.take_scalars(self._scalars())
             self._taken = len(ran)
             reads.settle()
             if last:
@@ -129,6 +129,12 @@ class PythonWatch:
                 self.flags = [x for x in reads.flags.values() if reads.ages.was_there(x) and id(x) not in given]
         if last:
             self.observer.leave()  # who keeps a tensor of the function is to be found out now, and that is not we
+
+    def _scalars(self) -> list[Scalar]:
+        """The numbers that are followed, and those of optimizers and schedules that are numbers by now."""
+        followed = {} if self._log is None else self._log.scalars
+        theirs = [s for x in (*self.guards.optimizers, *self.guards.schedules) for s in numbers_of(x)]
+        return [*followed.values(), *[s for s in theirs if s.at not in followed]]
 
     def reaches_arguments(self) -> bool:
         """Whether a list or dict among the arguments is also reached in another way."""

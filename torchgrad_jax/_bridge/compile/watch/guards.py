@@ -190,6 +190,18 @@ class FactList:
                 found[place_of(fact.of, key)] = Change(fact.of, key, MISSING, fact.of[key], fact.given)
         return [entry for at, entry in found.items() if at not in there]
 
+    def switches(self) -> list[tuple[Any, Any, Any]]:
+        """Where a bool, a text or None has become another one: (holder, key, the new one).
+
+        What was there is put back.
+        """
+        found = []
+        for holder, key, before, now, given in list(self.changes()):
+            if isinstance(now, _SWITCHES) and isinstance(before, _SWITCHES) and not given:
+                found.append((holder, key, now))
+                holder[key] = before
+        return found
+
     def _drop(self, ids: set[int]) -> None:
         """Compare nothing of some objects."""
         if ids:
@@ -280,6 +292,7 @@ class PythonGuards(FactList):
         """What is in containers among the arguments is nothing to later calls."""
         if any(fact.given for fact in self.facts):
             self.replace([fact for fact in self.facts if not fact.given])
+        self._before_state = [fact for fact in self._before_state if not fact.given]
         self.arguments.clear()
 
     def restore(self) -> None:
@@ -342,18 +355,6 @@ class PythonGuards(FactList):
         for held in (kept_results(fact.of) for fact in self.each(Cached)):
             self.add([Place(held, key, value) for key, value in held.items()])
 
-    def switches(self) -> list[tuple[Any, Any, Any]]:
-        """Where a bool, a text or None has become another one: (holder, key, the new one).
-
-        What was there is put back.
-        """
-        found = []
-        for holder, key, before, now, given in list(self.changes()):
-            if isinstance(now, _SWITCHES) and isinstance(before, _SWITCHES) and not given:
-                found.append((holder, key, now))
-                holder[key] = before
-        return found
-
     # -- numbers that are read anew in each run
     def put_plain_numbers(self) -> None:
         """Put plain numbers where the function has put those that were followed while it was traced."""
@@ -372,16 +373,8 @@ class PythonGuards(FactList):
                 fact.fill(plain_items)
 
     def take_scalars(self, scalars: Iterable[Scalar]) -> None:
-        """Numbers that are read anew in each run are not compared.
-
-        Args:
-            scalars: their places, of which one may be an item of a list. All numbers of optimizers and schedules are
-                among them that are numbers by now.
-        """
+        """Numbers that are read anew in each run are not compared; one may be an item of a list."""
         wanted = {scalar.at: scalar for scalar in scalars}
-        for x in (*self.optimizers, *self.schedules):
-            for scalar in numbers_of(x):
-                wanted.setdefault(scalar.at, scalar)
         lists = {of for of, _ in wanted}
         facts: list[Fact] = []
         for fact in self.facts:
@@ -519,37 +512,6 @@ _MODES = ("default_device", "device_stack", "grad_layout")
 """Modes that are no bits, and that code can tell apart."""
 AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
 """What every function may look at: settings, and hooks of all modules, which `nn` adds."""
-
-
-def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
-    for key, value in group.items():
-        if isinstance(value, Tensor):
-            yield value
-        elif key != "params" and isinstance(value, list | tuple):
-            yield from (v for v in value if isinstance(v, Tensor))
-
-
-def numbers_of(x: Any) -> list[Scalar]:
-    """The numbers of an optimizer or a schedule that are read anew in each run.
-
-    These are learning rates (and momenta, where a schedule of cycles has left its bounds in the group), and what
-    schedules count.
-    """
-    found: list[Scalar] = []
-    held = vars(x)
-    if "param_groups" in held:
-        for group in held["param_groups"]:
-            cycled = ("momentum", "betas") if "max_momentum" in group else ()
-            found += [Scalar(group, key) for key in ("lr", *cycled) if form_of(group.get(key))]
-        return found
-    # Tensors in `_last_lr` are read by nobody else.
-    return [Scalar(held, key) for key, v in held.items() if form_of(v) in (int, float) or key == "_last_lr"]
-
-
-def tensors_of_options(x: Any) -> list[Tensor]:
-    """Options of the optimizer of a schedule that are tensors, which the schedule may write to."""
-    groups = getattr(vars(x).get("optimizer"), "param_groups", ()) if "optimizer" in vars(x) else ()
-    return list({id(t): t for group in groups for t in _tensors_in(group)}.values())
 
 
 def _is_unwatched(key: Any) -> bool:

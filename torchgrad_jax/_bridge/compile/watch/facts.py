@@ -29,6 +29,8 @@ class Fact:
     __slots__ = ("given", "of", "was")
     rank = 0
     """Which facts are put back first."""
+    change = ""
+    """What to say where it no longer holds."""
 
     def __init__(self, of: Any, was: Any) -> None:
         self.of, self.was = of, was
@@ -59,14 +61,14 @@ class Fact:
 
     def as_code(self, name: Callable[[Any], str]) -> str | None:
         """The code that asks whether it holds; None if that takes more than a look."""
-        raise NotImplementedError
+        return None
 
     def restore(self) -> None:
         """Make it so again."""
 
     def describe(self) -> str:
         """What is no longer so, in words."""
-        raise NotImplementedError
+        return self.change
 
     def copied(self) -> Any:
         """The same fact for another program."""
@@ -327,41 +329,12 @@ class Alive(Class):
         return "a weak reference leads to something else"
 
 
-class Order(Fact):
-    """The keys of a dict of several entries, in their order."""
-
-    __slots__ = ()
-    rank = 4
-
-    def now(self) -> list[Any]:
-        """The keys now."""
-        return list(self.of)
-
-    def holds(self) -> bool:
-        """The very keys: 1, 1.0 and True are one key."""
-        return len(self.of) == len(self.was) and are_same_values(self.of, self.was)
-
-    def as_code(self, name: Callable[[Any], str]) -> str | None:
-        """One by one; how many there are is another fact."""
-        return f"all(map({name(operator.is_)}, {name(self.of)}, {name(self.was)}))"
-
-    def restore(self) -> None:
-        """Fill the dict anew, if it has the same keys."""
-        if list(self.of) != self.was and self.of.keys() == set(self.was):
-            entries = {key: self.of[key] for key in self.was}
-            self.of.clear()
-            self.of.update(entries)
-
-    def describe(self) -> str:
-        """Which order it was says little."""
-        return "the entries of a dict have another order"
-
-
 class Items(Fact):
     """What is in a list, set or deque, in its order."""
 
     __slots__ = ()
     rank = 5
+    change = "the entries of a list changed"
 
     def now(self) -> list[Any]:
         """The items now."""
@@ -390,62 +363,66 @@ class Items(Fact):
         self.of.clear()
         self.of.update(items) if isinstance(self.of, set) else self.of.extend(items)
 
-    def describe(self) -> str:
-        """Which ones they were says little."""
-        return "the entries of a list changed"
+
+class Order(Items):
+    """The keys of a dict of several entries, in their order: 1, 1.0 and True are one key."""
+
+    __slots__ = ()
+    rank = 4
+    change = "the entries of a dict have another order"
+
+    def as_code(self, name: Callable[[Any], str]) -> str | None:
+        """One by one; how many there are is another fact."""
+        return f"all(map({name(operator.is_)}, {name(self.of)}, {name(self.was)}))"
+
+    def restore(self) -> None:
+        """Fill the dict anew, if it has the same keys."""
+        if list(self.of) != self.was and self.of.keys() == set(self.was):
+            entries = {key: self.of[key] for key in self.was}
+            self.of.clear()
+            self.of.update(entries)
 
 
 class Content(Fact):
-    """What is in an array of NumPy, of Python or of C."""
+    """What is in an array of NumPy, of Python or of C, which is compared after all others."""
 
     __slots__ = ()
     rank = 6
+    change = "the values of an array changed"
 
     def now(self) -> Any:
         """Its shape, dtype and bytes."""
         return array_content(self.of)
-
-    def as_code(self, name: Callable[[Any], str]) -> str | None:
-        """It is compared after all others."""
-        return None
 
     def restore(self) -> None:
         """Put the elements back."""
         if not self.holds():
             refill(self.of, self.was)
 
-    def describe(self) -> str:
-        """Which elements they were says little."""
-        return "the values of an array changed"
-
 
 class Cached(Fact):
-    """For which arguments a cache of results (`functools.lru_cache`) has some."""
+    """For which arguments a cache of results (`functools.lru_cache`) has some.
+
+    More of them are no change: they are compared one by one where they matter.
+    """
 
     __slots__ = ()
     rank = 7
 
+    @property
+    def is_compared(self) -> bool:
+        """Only to be put back."""
+        return False
+
     def now(self) -> frozenset[Any]:
         """The keys."""
         return frozenset(kept_results(self.of))
-
-    def holds(self) -> bool:
-        """More results are no change: they are compared one by one where they matter."""
-        return True
-
-    def as_code(self, name: Callable[[Any], str]) -> str | None:
-        """Nothing."""
-        return None
 
     def restore(self) -> None:
         """Forget the results that were not there."""
         held = kept_results(self.of)
         for key in held.keys() - self.was:
             del held[key]
-
-    def describe(self) -> str:
-        """Never."""
-        return "a cache has other results"
 
 
 def is_same_list(now: Any, before: list[Any]) -> bool:

@@ -341,11 +341,12 @@ class PythonGuards(FactList):
     def stop_watching(self, holder: Any, key: Any, objects: set[int]) -> None:
         """The program itself puts something in a place: compare neither it nor the containers and tensors in it."""
         filled = Filled(holder, key)
+        there = {filled.at}  # a tensor is a key by its identity, and its `==` is no bool
         kept: list[Fact] = [filled]
         for fact in self.facts:
             if type(fact) is Absent:
                 fact.was = fact.was - {key} if fact.of is holder else fact.was
-            elif id(fact.object) in objects or (isinstance(fact, Place) and fact.at == filled.at):
+            elif id(fact.object) in objects or (isinstance(fact, Place) and fact.at in there):
                 continue
             kept.append(fact)
         self.replace(kept)

@@ -128,8 +128,9 @@ class Attempt:
             return AsIs.because(error)
         if isinstance(error, NeedsPlainNumbers):
             return WithPlainNumbers()
-        # Inputs among the arguments may be what it failed for.
-        if self._program is None and self.numbers.reads_arguments() and isinstance(error, Exception):
+        # Numbers that it was given in the place of plain ones may be what it failed for.
+        given = self.numbers.reads_arguments() or bool(self.patience.carried and not self.patience.plain_places)
+        if self._program is None and given and isinstance(error, Exception):
             return WithPlainNumbers(error)
         return None
 

@@ -360,10 +360,13 @@ class Compiled:
             arrays among them are constants from here on.
         """
         once: list[Once] = []
-        outcome = None
+        outcome, numbers = None, self.patience.constants
         try:
             outcome = self._trace_until(call, missed, run, once)
             return outcome
+        except Exception:  # which is not due to numbers that were followed
+            self.patience.constants = numbers
+            raise
         finally:
             if not isinstance(outcome, Ran):
                 for done in once:

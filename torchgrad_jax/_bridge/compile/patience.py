@@ -48,6 +48,15 @@ class Patience:
         """In which way the function is traced now; programs that were traced in another one do not compare."""
         return self.plain_numbers, self.plain_places, len(self.carried)
 
+    @property
+    def constants(self) -> tuple[bool, bool]:
+        """Whether numbers among the arguments, and whether all others, are constants."""
+        return self.plain_numbers, self.plain_places
+
+    @constants.setter
+    def constants(self, now: tuple[bool, bool]) -> None:
+        self.plain_numbers, self.plain_places = now
+
     def reset(self) -> None:
         """Begin anew; the reasons stay."""
         self.carried.clear()

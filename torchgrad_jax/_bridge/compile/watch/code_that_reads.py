@@ -23,6 +23,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...._core.python_classes import is_python_class
 from ...._engine.memory.tensor import Tensor
 
 USERS, CALLERS, OURS = "users", "callers", "ours"
@@ -93,6 +94,19 @@ def is_ours(cls: type) -> bool:
     return known
 
 
+_of_users: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
+
+
+def is_of_user(cls: type) -> bool:
+    """Whether a class is neither of Python, nor of this package or JAX."""
+    known = _of_users.get(cls)
+    if known is None:
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+        known = is_python_class(cls) and not is_ours(cls) and (file is None or whose(file) == USERS)
+        _of_users[cls] = known
+    return known
+
+
 _OP = dis.opmap
 _OF_GLOBALS = {_OP[name] for name in ("LOAD_NAME", "STORE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "DELETE_NAME")}
 _OF_ATTRIBUTES = {_OP[name] for name in ("LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM") if name in _OP}
@@ -110,6 +124,9 @@ _NULL_AFTER = _OP["PUSH_NULL"] if sys.version_info >= (3, 13) else -1
 """What follows on a function that is called, where the interpreter has it there and not in front."""
 _CALLS = {_OP[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in _OP}
 
+_FAST = {_OP[name] for name in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW") if name in _OP}
+_VARIABLES = _FAST | {_OP[name] for name in ("LOAD_DEREF", "LOAD_CLOSURE", "LOAD_GLOBAL", "LOAD_NAME") if name in _OP}
+_PUSH_NULL = _OP["PUSH_NULL"]
 _COMPARES = {_OP[name] for name in ("COMPARE_OP", "CONTAINS_OP", "FORMAT_VALUE", "FORMAT_SIMPLE") if name in _OP}
 
 _BY_NAME = frozenset([
@@ -117,10 +134,13 @@ _BY_NAME = frozenset([
     "__delattr__",
 ])  # fmt: skip
 """Functions that take the name of an attribute as text."""
+LOOKERS = frozenset([getattr, hasattr, setattr, delattr, vars, dir])
+"""Built-in functions that look attributes up."""
 _WHOLE = frozenset(
     ["vars", "dir", "__dict__", "__getstate__", "__reduce_ex__", "globals", "locals", "asdict", "fields"]
 )
 """Names by which code gets all attributes of an object, or all variables of a module."""
+_OF_OBJECTS = _WHOLE - {"globals", "locals"}
 _TEXTS = frozenset(["repr", "str", "format", "print"])
 _CLASSES = frozenset(["isinstance", "issubclass", "type", "__class__"])
 _FORM = frozenset([
@@ -138,7 +158,7 @@ class Code:
 
     __slots__ = (
         "attributes", "calls_super", "catches", "compares", "compares_identity", "computes_names", "globals", "imports",
-        "is_module", "is_package", "looks_at_all", "may_ask_for_absent", "of", "only_called",
+        "is_module", "is_package", "looks_at_all", "looks_deep", "may_ask_for_absent", "of", "only_called",
         "reads_class", "reads_form", "reads_requires_grad", "reads_type", "scanned", "tells", "values", "whose",
         "writes",
     )  # fmt: skip
@@ -164,6 +184,17 @@ class Code:
             self.scanned = True
             self._scan(of)
         return self
+
+    def names(self, name: str) -> bool:
+        """Whether it names something."""
+        return name in self.attributes or name in self.globals
+
+    def take_for_one_that_looks_at_all(self) -> None:
+        """It has `getattr` or the like under another name: it may look up any name in any object."""
+        self.computes_names = self.looks_at_all = self.may_ask_for_absent = True
+        self.looks_deep = self.whose == USERS
+        of = self.of()
+        self.attributes |= frozenset(filter(_IDENTIFIER.match, strings_in(of.co_consts if of else ())))
 
     def place(self) -> str:
         """Where it stands, for an error."""
@@ -222,15 +253,21 @@ class Code:
         self.computes_names = not _BY_NAME.isdisjoint(named) and _computes_names(code)
         self.looks_at_all = not _WHOLE.isdisjoint(named)
         """Whether it may look at all attributes of an object, by whatever name."""
+        self.looks_deep = self.whose == USERS and (self.looks_at_all or self.computes_names) and _looks_deep(code)
+        """Whether that object may be one that it has found in this way."""
         self.may_ask_for_absent = matches or not _BY_NAME.isdisjoint(named)
-        if self.may_ask_for_absent or not named.isdisjoint(("__getitem__", "globals", "__globals__", "f_globals")):
+        if (
+            self.may_ask_for_absent
+            or self.looks_at_all
+            or not named.isdisjoint(("__getitem__", "globals", "__globals__", "f_globals"))
+        ):
             attributes |= {text for text in texts if _IDENTIFIER.match(text)}
         if "f_globals" in named:
             of_globals |= texts
         if matches:
             attributes.add("__match_args__")
         for text in texts if not named.isdisjoint(("format", "format_map", "eval", "exec")) else ():
-            found = set(re.findall(r"[^\W\d]\w*", text)) - {"__builtins__"}
+            found = names_in(text) - {"__builtins__"}
             attributes |= found
             of_globals |= found if "eval" in named or "exec" in named else set()
         self.attributes, self.globals = frozenset(attributes), frozenset(of_globals)
@@ -314,6 +351,11 @@ def instructions(code: types.CodeType) -> Iterator[tuple[int, int]]:
             extended = 0
 
 
+def names_in(text: str) -> set[str]:
+    """The names in a text."""
+    return set(re.findall(r"[^\W\d]\w*", text))
+
+
 def strings_in(constants: Any) -> Iterator[str]:
     """The texts among the constants of a code, also in tuples and sets."""
     for const in constants:
@@ -336,6 +378,63 @@ def _computes_names(code: types.CodeType) -> bool:
             return True
     named = set(code.co_names)
     return not named.isdisjoint(("attrgetter", "methodcaller"))
+
+
+def _looks_deep(code: types.CodeType) -> bool:
+    """Whether the object of which a name is computed may be another one than those that the code itself names.
+
+    `getattr(self.config, name)` names its object: a variable that is given no other one, and attributes. An object
+    that comes out of a call, as in `getattr(getattr(x, a), b)`, or out of a loop that walks a tree, is not named.
+    """
+    steps = list(instructions(code))
+    given = {n for op, arg in steps if dis.opname[op].startswith("STORE_FAST") for n in (arg, arg >> 4, arg & 15)}
+    for at, (op, arg) in enumerate(steps):
+        name = _name_in(code, op, arg)
+        if name in _BY_NAME and code.co_name not in NAMED_BY_CALLER and not _is_given_text(code, steps, at):
+            named = name not in ("attrgetter", "methodcaller") and (op != _LOAD_GLOBAL or bool(arg & 1))
+        else:
+            named = name in _OF_OBJECTS
+            if not named:
+                continue
+        path = _path_after(steps, at) if op == _LOAD_GLOBAL else _path_before(steps, at)
+        if not named or not path or not _is_variable(*path[0], given):
+            return True
+        if any(_name_in(code, *step) in _WHOLE for step in path):
+            return True
+    return False
+
+
+def _path_after(steps: list[tuple[int, int]], at: int) -> list[tuple[int, int]]:
+    """The variable and the attributes that make the first argument of a function; nothing if that is called, too."""
+    path: list[tuple[int, int]] = []
+    for op, arg in steps[at + 1 :]:
+        if op == _PUSH_NULL and not path:
+            continue
+        if path and (op in _VARIABLES or op == _LOAD_CONST or dis.opname[op] in ("PRECALL", "CALL")):
+            return path
+        if not (op in _VARIABLES or _is_attribute(op, arg)):
+            break
+        path.append((op, arg))
+    return []
+
+
+def _path_before(steps: list[tuple[int, int]], at: int) -> list[tuple[int, int]]:
+    """The variable and the attributes in which a name is looked up."""
+    path: list[tuple[int, int]] = []
+    for op, arg in steps[at - 1 :: -1] if at else ():
+        path.append((op, arg))
+        if not _is_attribute(op, arg):
+            break
+    return path[::-1]
+
+
+def _is_attribute(op: int, arg: int) -> bool:
+    return op == _LOAD_ATTR and not (_METHODS_ARE_ATTRIBUTES and arg & 1)
+
+
+def _is_variable(op: int, arg: int, given: set[int]) -> bool:
+    """Whether an instruction loads a variable, to call nothing, that the code gives no other object."""
+    return op in _VARIABLES and not (op in _FAST and arg in given) and not (op == _LOAD_GLOBAL and arg & 1)
 
 
 def _name_in(code: types.CodeType, op: int, arg: int) -> str | None:

@@ -266,6 +266,8 @@ class Absent(Fact):
         held, names = self.held, frozenset(self.was)
         if len(names) <= 4:
             return " and ".join(f"{code_of_key(name, key)} not in {name(held)}" for key in names) or "True"
+        if isinstance(self.of, type) and self.holds():  # a name more makes it longer
+            return f"(len({name(held)}) == {len(held)} or {name(held)}.keys().isdisjoint({name(names)}))"
         if len(held) < len(names):
             return f"{name(names)}.isdisjoint({name(held)})"
         return f"{name(held)}.keys().isdisjoint({name(names)})"

@@ -390,7 +390,8 @@ class PythonGuards(FactList):
         """The places where a number has become another one."""
         drifted = list(self.replaced)
         for holder, key, before, now, given in self.changes():
-            if form_of(now) and form_of(before) and not given and not _looks_the_same(now, before):
+            can_be_put = not given and not isinstance(holder, holders.Fixed)
+            if can_be_put and form_of(now) and form_of(before) and not _looks_the_same(now, before):
                 drifted.append(Scalar(holder, key))
         for fact in self.changed_lists():
             if type(fact.of) is list and len(fact.of) == len(fact.was) and not fact.given:
@@ -500,7 +501,7 @@ class PythonGuards(FactList):
         """A place that was changed before anybody looked at it: what was there before is not known."""
         for place in self.places:
             key, value = place.key, place.was
-            if id(value) not in reads.ages.young or _is_followed(value):
+            if id(value) not in reads.ages.young or _is_followed(value) or id(place.object) in reads.ages.young:
                 continue
             if isinstance(place.of, holders.Variable) or getattr(place.of, "by_value", False):
                 continue

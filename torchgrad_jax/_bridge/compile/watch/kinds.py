@@ -21,7 +21,7 @@ import types
 import weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from typing import Any
 
 import jax
@@ -30,12 +30,12 @@ import numpy as np
 from ...._core.errors.messages import AsWritten
 from ...._core.python_classes import is_python_class
 from ...._engine.memory.tensor import Tensor
-from .array_contents import ARRAYS, array_content, kept_results, results_of
-from .code_that_reads import CALLERS, OURS, USERS, Code, code_of, is_ours, whose
+from .array_contents import ARRAYS, array_content, kept_results, objects_in, results_of
+from .code_that_reads import CALLERS, LOOKERS, OURS, USERS, Code, code_of, is_of_user, is_ours, whose
 from .facts import Alive, Cached
 from .notes import Notes
-from .places import LOCKS, MISSING, Attributes, Cell, Class, Lock, OfThread
-from .pure_calls import EFFECT, context_of_decimals, describe, verdict
+from .places import LOCKS, MISSING, Attributes, Cell, Class, Fixed, Lock, OfThread
+from .pure_calls import EFFECT, context_of_decimals, describe, variables_of_context, verdict
 
 Kind = Callable[[Notes, Any, Code, bool, bool], None]
 _NO_ATTRIBUTES = types.MappingProxyType[str, Any]({})
@@ -52,8 +52,10 @@ def instance(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
         r.state(context_of_decimals)
     if hasattr(cls, "__del__") and not r.ages.is_old(x):
         raise AsWritten(f"it makes a {cls.__name__}, which may act when it is gone (__del__)", lasting=False)
+    special_methods(r, cls)
     if code.reads_class:
         r.note_class(x)
+        _described(r, cls, code)
     if ("slots", id(cls)) not in r.once:
         r.once.add(("slots", id(cls)))
         for name in _unnamed_slots(cls):
@@ -72,6 +74,8 @@ def attributes(r: Notes, held: Any, x: Any, code: Code, named: bool) -> None:
     there = names & held.keys()
     for name in there:
         r.place(held, name, code)
+    if there:
+        _behind_attributes(r, cls, frozenset(there))
     rest = names - there
     is_layer = "_modules" in held and "_parameters" in held
     if is_layer:
@@ -94,6 +98,20 @@ def attributes(r: Notes, held: Any, x: Any, code: Code, named: bool) -> None:
         _all_attributes(r, held, x, cls, code)
 
 
+def _behind_attributes(r: Notes, cls: type, names: frozenset[str]) -> None:
+    """What a class has under the names of attributes of an instance: a descriptor there would come before these."""
+    if ("behind", id(cls), names) in r.once:
+        return
+    r.once.add(("behind", id(cls), names))
+    for base in filter(is_of_user, cls.__mro__):
+        found = names & base.__dict__.keys()
+        r.note_absent(base, names - found)
+        for name in found:
+            value = base.__dict__[name]
+            r.put(Class(base), base, name, value)
+            special_methods(r, type(value))
+
+
 def _of_layer(r: Notes, held: Any, x: Any, code: Code, names: frozenset[str]) -> frozenset[str]:
     """Parameters, buffers and submodules that are named; all of a module that is a container."""
     there: set[str] = set()
@@ -105,6 +123,8 @@ def _of_layer(r: Notes, held: Any, x: Any, code: Code, names: frozenset[str]) ->
             for name in hits:
                 r.place(inner, name, code)
             there |= hits
+    if there:
+        _behind_attributes(r, type(x), frozenset(there))
     if hasattr(type(x), "__iter__") or hasattr(type(x), "__getitem__"):
         for kind in ("_modules", "_parameters"):
             if held.get(kind):
@@ -117,7 +137,7 @@ def _all_attributes(r: Notes, held: Any, x: Any, cls: type, code: Code) -> None:
         return
     r.once.add(("all", id(x)))
     if isinstance(held, dict):
-        container(r, held, code, True, False)
+        container(r, held, code, True, code.looks_deep)
     for base in cls.__mro__:
         for name, value in list(vars(base).items()) if is_python_class(base) and not is_ours(base) else ():
             if isinstance(value, types.MemberDescriptorType):
@@ -279,7 +299,7 @@ def _behind(r: Notes, bases: Iterable[type], name: str, code: Code) -> None:
 def _value_of_class(r: Notes, value: Any, code: Code) -> None:
     parts: tuple[Any, ...] = (value,)
     if isinstance(value, property):
-        parts = (value.fget, value.fset, value.fdel)
+        parts = (value.fget, value.fset, value.fdel, *(() if type(value) is property else (value,)))
     elif isinstance(value, staticmethod | classmethod):
         parts = (value.__func__,)
     elif isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
@@ -292,7 +312,10 @@ def _on_class(r: Notes, cls: type, code: Code, names: Iterable[str]) -> tuple[li
     """Which names a class has; which of these are slots; which it has not."""
     values = {name: of_class(r, cls, name, code) for name in names}
     found = [name for name, v in values.items() if v is not MISSING and not isinstance(v, property)]
-    data = [name for name in found if isinstance(values[name], types.MemberDescriptorType)]
+    kept: Any = types.MemberDescriptorType
+    if issubclass(cls, BaseException):  # its cause and the like
+        kept |= types.GetSetDescriptorType
+    data = [name for name in found if isinstance(values[name], kept) and name not in ("__class__", "__dict__")]
     missing = [name for name, v in values.items() if v is MISSING]
     _absent_on_bases(r, cls, _noticed(r, code, missing, cls))
     return found, data, missing
@@ -309,12 +332,17 @@ def class_(r: Notes, x: type, code: Code, placed: bool, named: bool) -> None:
         r.state(context_of_decimals)
     if not is_python_class(x):
         return
+    special_methods(r, x)
+    if type(x) is not type:
+        special_methods(r, type(x))
+    _described(r, x, code)
     matched = vars(x).get("__match_args__")
     if "__match_args__" in code.attributes and isinstance(matched, tuple):
         r.add_names(code, matched)
     for name in r.names(code):
         if of_class(r, x, name, code) is MISSING and type(x) is not type:
-            of_class(r, type(x), name, code)
+            if of_class(r, type(x), name, code) is not MISSING:
+                _absent_on_bases(r, x, (name,))
     absent = [n for n in r.names(code) if not any(n in base.__dict__ for base in x.__mro__)]
     _absent_on_bases(r, x, _noticed(r, code, absent))
     if named and (code.looks_at_all or code.computes_names) and not is_ours(x):
@@ -322,6 +350,42 @@ def class_(r: Notes, x: type, code: Code, placed: bool, named: bool) -> None:
             for name in list(vars(base)):
                 if not (name.startswith("__") and name.endswith("__")):
                     of_class(r, x, name, code)
+
+
+def special_methods(r: Notes, cls: type) -> None:
+    """Methods that Python itself calls where a class has them, and goes on without where it has not."""
+    for base in cls.__mro__:
+        if ("special", id(base)) not in r.once:
+            r.once.add(("special", id(base)))
+            if is_of_user(base):
+                r.note_absent(base, _SPECIAL.difference(base.__dict__))
+
+
+_OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
+_SPECIAL = frozenset([
+    *[f"__{kind}{name}__" for kind in "ri" for name in _OPERATORS if f"{kind}{name}" != "idivmod"],
+    *"""__array__ __bool__ __call__ __complex__ __contains__ __delattr__ __delete__ __eq__ __float__ __format__ __ge__
+    __get__ __getattr__ __getattribute__ __gt__ __hash__ __index__ __init__ __instancecheck__ __int__ __iter__ __le__
+    __len__ __length_hint__ __lt__ __missing__ __ne__ __new__ __repr__ __reversed__ __round__ __set__ __setattr__
+    __str__ __subclasscheck__ __torch_function__ __trunc__""".split(),
+])  # fmt: skip
+"""Names of methods that no code names, and that Python does without where they are missing."""
+
+
+def _described(r: Notes, cls: type, code: Code) -> None:
+    """What a class is called, and the types of its fields."""
+    if not is_python_class(cls) or is_ours(cls):
+        return
+    names = r.names(code)
+    for name in names & _OF_CLASSES:
+        r.put(Attributes(cls), cls, name, getattr(cls, name))
+    for base in cls.__mro__ if not _DESCRIBE.isdisjoint(names | code.globals) else ():
+        if is_python_class(base) and not is_ours(base):
+            of_class(r, base, "__annotations__", code)
+
+
+_OF_CLASSES = frozenset(["__name__", "__qualname__"])
+"""What a class keeps in no dict."""
 
 
 def _unnamed_slots(cls: type) -> Iterator[str]:
@@ -352,22 +416,39 @@ def module(r: Notes, x: types.ModuleType, code: Code, placed: bool, named: bool)
     for name in r.names(code):
         if name in held:
             r.place(held, name, code, goes_on=not ours or not isinstance(held[name], _WITHOUT_FLAGS))
+            if ours and isinstance(held[name], type):
+                _flags_of_class(r, held[name], code)
         elif not ours and (_noticed(r, code, (name,)) or "__getattr__" in held):
             r.note_absent(held, (name,))
     if "__getattr__" in held and not ours:
         r.push(held["__getattr__"], code, True, True)
     all_of_it = named and code.looks_at_all and not code.globals.isdisjoint(("vars", "dir"))
+    users = whose(str(getattr(x, "__file__", ""))) is USERS and x.__name__ not in sys.builtin_module_names
     if code.computes_names and named and not all_of_it:
-        users = whose(str(getattr(x, "__file__", ""))) is USERS
-        all_of_it = users and x.__name__ not in sys.builtin_module_names
+        all_of_it = users
     if all_of_it and not ours:
         container(r, held, code, True, False)
+        for name, value in held.items() if code.looks_deep and users else ():
+            if not name.startswith("__"):
+                r.push(value, code, True, True, False)
     if type(x) is not types.ModuleType and not ours:
         attributes(r, held, x, code, False)
 
 
+def _flags_of_class(r: Notes, cls: type, code: Code) -> None:
+    """What a class of this package has under names of the code that is no method: a flag, or what a user put there."""
+    for name in r.names(code):
+        base = next((base for base in cls.__mro__ if name in base.__dict__), None)
+        if base is not None and is_python_class(base) and not isinstance(value := base.__dict__[name], _METHODS):
+            r.put(Class(base), base, name, value, code)
+
+
+_METHODS = (
+    types.FunctionType, property, staticmethod, classmethod, type, types.BuiltinFunctionType,
+    types.MethodDescriptorType, types.WrapperDescriptorType, types.MemberDescriptorType, types.GetSetDescriptorType,
+)  # fmt: skip
 _OF_FUNCTIONS = frozenset([
-    "__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__closure__", "__defaults__",
+    "__name__", "__qualname__", "__doc__", "__module__", "__annotations__", "__closure__", "__code__", "__defaults__",
     "__kwdefaults__",
 ])  # fmt: skip
 """Attributes of functions that are in no dict."""
@@ -390,6 +471,8 @@ def function(r: Notes, x: types.FunctionType, code: Code, placed: bool, named: b
             r.push(inner, code, True, True)
     if ours:
         return
+    if held and named and (code.looks_at_all or code.computes_names):
+        container(r, held, code, True, code.looks_deep)
     r.function_met(x)
     if code.may_ask_for_absent:
         r.owners[id(held)] = x
@@ -411,18 +494,33 @@ def method(r: Notes, x: types.MethodType, code: Code, placed: bool, named: bool)
     """A bound method: its function and its object."""
     r.push(x.__func__, code, placed, named)
     r.push(x.__self__, code, placed, named)
+    _by_any_name(r, x, x.__self__, code)
 
 
 def builtin(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A function written in C, which is called: its object; one that acts must not be handed on."""
     owner = getattr(x, "__self__", None)
+    if x in LOOKERS and not code.names(x.__name__):
+        r.looks_at_all(code)
     if owner is not None and not isinstance(owner, types.ModuleType | type):
         r.push(owner, code, placed, False)
+        _by_any_name(r, x, owner, code)
     if placed and named:
         name = x.__name__
         handed_on = name in code.values or (name not in code.globals and name not in code.attributes)
         if handed_on and verdict(x) is EFFECT and r.ages.is_old(x):
             raise AsWritten(f"{describe(x)} is handed on, and it may act outside{code.place()}", lasting=False)
+
+
+def _by_any_name(r: Notes, method: Any, x: Any, code: Code) -> None:
+    """A method that looks attributes up, or sets them, by a name that stands elsewhere."""
+    held = dict_of(x)
+    if method.__name__ in _OF_ATTRIBUTES and not isinstance(x, type | types.ModuleType | Tensor):
+        r.owners[id(held)] = x
+        _all_attributes(r, _NO_ATTRIBUTES if held is None else held, x, type(x), code)
+
+
+_OF_ATTRIBUTES = frozenset(["__getattribute__", "__setattr__", "__delattr__"])
 
 
 def _names(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
@@ -432,8 +530,11 @@ def _names(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
 
 def cached(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A function that keeps its results: the function, and the results."""
+    own_attributes(r, x, code, named)
     if ("cached", id(x)) not in r.once:
         r.once.add(("cached", id(x)))
+        if isinstance(x.__wrapped__, types.FunctionType):
+            r.caches[id(x.__wrapped__.__code__)] = x
         r.fact(Cached(x, frozenset(kept_results(x))))
         for result in results_of(x):
             r.push(result, code, placed, named)
@@ -468,15 +569,17 @@ def container_of_a_class(r: Notes, x: Any, code: Code, placed: bool, named: bool
 def array_(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An array: its elements, and its attributes."""
     is_new = placed and r.note_content(x, array_content(x) if placed else None)
-    if isinstance(x, np.ndarray) and x.dtype == object:
-        for v in x.flat:
-            r.push(v, code, placed, True, is_new)
+    for v in objects_in(x):
+        r.push(v, code, placed, True, is_new)
+    if isinstance(x, np.ndarray) and x.base is not None and "base" in r.names(code):
+        r.push(x.base, code, placed, named)
     if dict_of(x) is not None:
         instance(r, x, code, placed, named)
 
 
 def leads_on(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A view, a proxy, a slice or the like: what it holds."""
+    own_attributes(r, x, code, named)
     for part in gc.get_referents(x):
         if type(part) is dict and id(part) not in r.owners:
             r.owners[id(part)] = x
@@ -486,7 +589,7 @@ def leads_on(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
 def partial(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A partial: its function and arguments."""
     for name in ("func", "args", "keywords"):
-        r.put(Attributes(x), x, name, getattr(x, name), code)
+        r.put(Fixed(x), x, name, getattr(x, name), code)
     leads_on(r, x, code, placed, named)
 
 
@@ -503,6 +606,8 @@ def memory(r: Notes, x: memoryview, code: Code, placed: bool, named: bool) -> No
 def weak(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A weak reference or a proxy: that what it leads to is there, which is not kept alive for it."""
     is_ref = issubclass(type(x), weakref.ref)
+    if is_ref:
+        own_attributes(r, x, code, named)
     there: Any = x() if is_ref else _behind_proxy(x)
     if is_ref or there is not None:
         r.behind_weak.add(id(there))
@@ -512,6 +617,13 @@ def weak(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
             r.owners[id(ref)] = x
             r.fact(Alive(ref, type(there)))
     r.push(there, code, placed, named)
+
+
+def own_attributes(r: Notes, x: Any, code: Code, named: bool) -> None:
+    """Attributes that somebody gave an object of C, or that its class, a user's, gives it."""
+    held = dict_of(x)
+    if held:
+        attributes(r, held, x, code, named)
 
 
 def _behind_proxy(x: Any) -> Any:
@@ -533,6 +645,20 @@ def lock(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     if placed and not mine and (id(x), "state") not in r.known:
         raise AsWritten(f"it reaches a {type(x).__name__} from outside that is taken", lasting=False)
     r.put(Lock(x), x, "state", (text,))
+
+
+def context(r: Notes, x: Context, code: Code, placed: bool, named: bool) -> None:
+    """The variables of a context: a copy of this one, since one from outside may be given other values elsewhere."""
+    if named and r.ages.is_old(x):
+        raise _unknown_state(x)
+    for variable in x:
+        r.variable(variable, code)
+    r.state(variables_of_context)
+
+
+def descriptor(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
+    """What looks up a slot: its name."""
+    r.add_names(code, (x.__name__,))
 
 
 # --- what nothing tells ---------------------------------------------------------------------------------------
@@ -579,7 +705,7 @@ _BUILTINS = (
 """The last one is a function of Python, which NumPy calls from C."""
 _VIEWS = tuple({type(view) for d in ({}, OrderedDict()) for view in (d.keys(), d.values(), d.items())})
 _SAFE = (
-    types.CodeType, types.GetSetDescriptorType, types.MemberDescriptorType, types.UnionType, types.FrameType,
+    types.CodeType, types.UnionType, types.FrameType,
     types.TracebackType, re.Pattern, re.Match, operator.itemgetter, np.dtype, np.generic, np.ufunc, jax.Array,
     jax.core.Tracer, type(namedtuple("_", "field").field),
 )  # fmt: skip
@@ -600,6 +726,8 @@ KINDS: tuple[tuple[Any, Kind], ...] = (
     ((operator.attrgetter, operator.methodcaller), _names),
     (type(functools.lru_cache(int)), cached),
     (ContextVar, _variable),
+    (Context, context),
+    ((types.MemberDescriptorType, types.GetSetDescriptorType), descriptor),
     (LOCKS, lock),
     (_SAFE, safe),
     (weakref.ProxyTypes, weak),
@@ -673,6 +801,22 @@ def containers_in(x: Any) -> Iterator[Any]:
     for part in x.values() if isinstance(x, dict) else x if isinstance(x, list | tuple) else ():
         if isinstance(part, dict | list | tuple):
             yield from containers_in(part)
+
+
+def holds_tensors(x: Any) -> bool:
+    """Whether a tensor is in an object, or in what it leads to; one that leads to very much may hold one."""
+    rest, seen = [x], set[int]()
+    while rest and len(seen) < _MOST_LOOKED_AT:
+        part = rest.pop()
+        if isinstance(part, Tensor | jax.Array | jax.core.Tracer):
+            return True
+        if id(part) not in seen and not isinstance(part, type | types.ModuleType | types.FunctionType | types.CodeType):
+            seen.add(id(part))
+            rest += gc.get_referents(part)
+    return bool(rest)
+
+
+_MOST_LOOKED_AT = 1000
 
 
 def _is_users_data(cls: type) -> bool:

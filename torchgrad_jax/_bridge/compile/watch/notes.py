@@ -22,7 +22,7 @@ from ...._core.arrays.python_numbers import Number
 from ...._core.errors.messages import AsWritten
 from ...._engine.memory.tensor import Tensor
 from .ages import Ages
-from .code_that_reads import Code
+from .code_that_reads import LOOKERS, Code
 from .facts import Absent, Class, Content, Fact, Items, Order, Place, Size
 from .places import MISSING, Attributes, Cell, State, Variable, holder_of
 
@@ -66,7 +66,7 @@ class Notes:
         self.only_state: dict[int, int] = {}
         """Containers in the state of an optimizer that are reached by it alone: its identity, by theirs."""
         self.behind_weak: set[int] = set()
-        self.once: set[tuple[str, int]] = set()
+        self.once: set[tuple[Any, ...]] = set()
         """What is done once for an object or a class."""
         self._functions: dict[int, list[types.FunctionType]] = {}
         """Functions by the identity of their code."""
@@ -83,6 +83,8 @@ class Notes:
         """Those whose shape or dtype the code may look at."""
         self.flags: dict[int, Tensor] = {}
         """Those of which it may ask whether they require a gradient."""
+        self.caches: dict[int, Any] = {}
+        """Functions that keep their results, by the identity of the code that computes one."""
         self.optimizers: dict[int, Any] = {}
         self.schedules: dict[int, Any] = {}
         self.pending: list[Any] = []
@@ -206,6 +208,7 @@ class Notes:
                 Place(Cell(c), "cell_contents", Cell(c).get("cell_contents", MISSING)) for c in fn.__closure__ or ()
             ]
             self._parts[id(fn)] = parts
+            self.lead(fn, fn.__globals__)
             for part in parts:
                 self.lead(fn, part.object)
                 self.lead(fn, part.was)
@@ -243,6 +246,14 @@ class Notes:
         now = known.union(more)
         if len(now) > len(known):
             self._names[id(code)] = now
+            for within in (False, True):
+                self._stack += self._seen.get((id(code), within), {}).values()
+
+    def looks_at_all(self, code: Code) -> None:
+        """A code is seen to have a function that looks attributes up, by whatever name."""
+        if not (code.looks_at_all and code.computes_names):
+            code.take_for_one_that_looks_at_all()
+            self._names.pop(id(code), None)
             for within in (False, True):
                 self._stack += self._seen.get((id(code), within), {}).values()
 
@@ -341,4 +352,6 @@ def entries_of(x: dict[Any, Any]) -> dict[Any, Any]:
 
 def _is_of_module(function: Any) -> bool:
     """Whether something is a function written in C of a module, whose call is seen whatever it is called by."""
-    return isinstance(function, types.BuiltinFunctionType) and isinstance(function.__self__, types.ModuleType)
+    if not isinstance(function, types.BuiltinFunctionType) or function in LOOKERS:
+        return False
+    return isinstance(function.__self__, types.ModuleType)

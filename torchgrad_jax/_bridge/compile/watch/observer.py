@@ -27,11 +27,11 @@ from ...._core.arrays.python_numbers import Number, following_math
 from ...._core.errors.messages import AsWritten
 from ...._core.signals import contextmanager, uninterrupted
 from .ages import Ages
-from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, not_looked_at
+from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, names_in, not_looked_at
 from .kinds import layer_called
 from .notes import ATOMS, NeedsPlainNumbers
 from .places import LOCKS, MISSING
-from .pure_calls import EFFECT, HOLDER, READER, STATE, VARIABLE, describe, teller_of, verdict
+from .pure_calls import EFFECT, HOLDER, READER, STATE, TEMPLATE, VARIABLE, describe, teller_of, verdict
 from .reads import Reads
 
 _ARGUMENTS = 0x04, 0x08
@@ -236,9 +236,9 @@ class Observer:
         if to.whose is OURS or (to.whose is CALLERS and self._caller_of(caller) is not USERS):
             return
         to.scan()
-        if type(value) not in ATOMS:
-            self.reads.root(to, value)
         of = frame.f_code
+        if type(value) not in ATOMS and not self.reads.result_kept(of, to, value):
+            self.reads.root(to, value)
         if of.co_name == "__exit__" and value:
             raise AsWritten(f"a `with` statement swallows an error{_at(caller)}", lasting=False)
         for name in of.co_varnames[: of.co_argcount]:
@@ -265,6 +265,9 @@ class Observer:
             self.reads.root(code.scan(), function.__self__)
         elif what is READER:
             self.reads.whole(code.scan(), getattr(function, "__self__", None))
+        elif what is TEMPLATE:
+            self.reads.add_names(code.scan(), names_in(function.__self__))
+            self.reads.walk()
         elif what is STATE:
             self.reads.state(teller_of(function))
 

@@ -62,6 +62,15 @@ class Attributes(Holder):
     __slots__ = ()
 
 
+class Fixed(Attributes):
+    """Attributes that nobody can set."""
+
+    __slots__ = ()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Nothing."""
+
+
 class Entries(Holder):
     """Entries of a dict whose class may look them up in a way of its own."""
 
@@ -278,7 +287,12 @@ def is_same_value(a: Any, b: Any) -> bool:
     """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
     if type(a) is tuple and type(b) is tuple:
         return len(a) == len(b) and are_same_values(a, b)
-    return a is b or (isinstance(a, PLAIN_VALUES) and same(a, b))
+    return a is b or (isinstance(a, PLAIN_VALUES) and same(a, b) and not _has_attributes(a))
+
+
+def _has_attributes(x: Any) -> bool:
+    """Whether a plain value is of a class whose instances have attributes, which differ between equal values."""
+    return type(x) not in PLAIN_VALUES and (hasattr(x, "__dict__") or bool(getattr(type(x), "__slots__", ())))
 
 
 def are_same_values(a: Iterable[Any], b: Iterable[Any]) -> bool:

@@ -3,19 +3,21 @@
 What a function does through Python's own statements is seen by what has changed afterwards. What C functions do is
 not, so the list says of each what it does: it computes (`PURE`); it changes what it belongs to, if that is a list, a
 dict or the like, which is compared afterwards (`HOLDER`); it reads all attributes of what it belongs to (`READER`); it
-reads or sets a context variable (`VARIABLE`); it looks at a setting of the interpreter that can be compared (`STATE`).
+reads or sets a context variable (`VARIABLE`); it fills a text that names attributes (`TEMPLATE`); it looks at a setting of the interpreter that can be compared (`STATE`).
 Everything else acts (`EFFECT`).
 """
 
 from __future__ import annotations
 
 import abc
+import contextvars
 import decimal
 import types
 from collections.abc import Callable
 from typing import Any
 
 PURE, HOLDER, READER, VARIABLE, STATE, EFFECT = "pure", "holder", "reader", "variable", "state", "effect"
+TEMPLATE = "template"
 
 _VALUES = """str bytes int float bool complex tuple frozenset range slice NoneType ellipsis code property staticmethod
 classmethod Pattern Match type builtin_function_or_method method function method_descriptor wrapper_descriptor
@@ -38,9 +40,9 @@ id isinstance issubclass iter len locals max min next oct ord pow repr round set
 __build_class__ aiter anext __import__"""
 _SINGLE = """sys.intern sys.exc_info sys.exception sys.getsizeof sys._getframe sys.getrefcount sys.is_finalizing
 sys.audit sys.getprofile posix.fspath posix._path_normpath _thread.get_ident _thread.get_native_id
-_contextvars.copy_context _imp.acquire_lock _imp.release_lock gc.is_tracked _warnings._filters_mutated
+_imp.acquire_lock _imp.release_lock gc.is_tracked _warnings._filters_mutated
 _thread.allocate_lock _thread.RLock"""
-_STATES = """sys.getrecursionlimit sys.gettrace sys._is_gil_enabled posix.getpid posix.cpu_count faulthandler.is_enabled
+_STATES = """sys.getrecursionlimit sys.gettrace sys._is_gil_enabled posix.getpid posix.cpu_count _contextvars.copy_context faulthandler.is_enabled
 _abc._abc_instancecheck _abc._abc_subclasscheck numpy._get_extobj_dict numpy.geterrobj"""
 """Functions that look at a setting of the interpreter or of the process."""
 _OF_OBJECT = """__new__ __init__ __setattr__ __getattribute__ __delattr__ __init_subclass__ __format__ __sizeof__
@@ -76,13 +78,25 @@ def verdict(function: Any) -> str:
 
 def teller_of(function: Any) -> Callable[[], Any]:
     """For a function that looks at a setting: what tells how it is set."""
-    return abc.get_cache_token if function.__name__ in ("_abc_instancecheck", "_abc_subclasscheck") else function
+    return _TELLERS.get(function.__name__, function)
 
 
 def context_of_decimals() -> Any:
     """How this thread computes with decimals."""
     context = decimal.getcontext()
     return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp
+
+
+def variables_of_context() -> int:
+    """How many context variables have a value."""
+    return len(contextvars.copy_context())
+
+
+_TELLERS: dict[str, Callable[[], Any]] = {
+    "_abc_instancecheck": abc.get_cache_token,
+    "_abc_subclasscheck": abc.get_cache_token,
+    "copy_context": variables_of_context,
+}
 
 
 def _find(kind: str, of: Any, name: str) -> str:
@@ -106,6 +120,8 @@ def _find(kind: str, of: Any, name: str) -> str:
         return EFFECT
     if kind_of_owner == "type" and name == "__subclasses__":
         return EFFECT
+    if kind_of_owner == "str" and name in ("format", "format_map"):
+        return TEMPLATE
     if kind_of_owner in _values or (kind == "class" and owner.__module__ == "itertools"):
         return PURE
     if kind_of_owner in _holders:

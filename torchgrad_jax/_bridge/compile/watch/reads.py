@@ -106,7 +106,18 @@ class Reads(Notes):
         if not issubclass(type(x), Tensor) and not is_ours(type(x)):
             self.note_class(x)
             kinds.of_class(self, type(x), name, code)
+            if isinstance(x, type):  # such as `__class_getitem__`
+                kinds.of_class(self, x, name, code)
             self.walk()
+
+    def result_kept(self, of: types.CodeType, code: Code, x: Any) -> bool:
+        """A function returns what a cache keeps of it from here on, where later runs find it as the function left it."""
+        cache = self.caches.get(id(of))
+        if cache is None or kinds.holds_tensors(x):
+            return False
+        self.lead(cache, x)
+        self.root(code, x, placed=True)
+        return True
 
     def visit(self, x: Any, code: Code, placed: bool, named: bool) -> None:
         """Note what there is to note of an object, and hand on what it leads to."""

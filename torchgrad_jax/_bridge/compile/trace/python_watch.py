@@ -175,11 +175,10 @@ class PythonWatch:
 
     def _find_once(self) -> None:
         """Whether new entries are all that has changed, and may stay for the next trace to find."""
-        entries = [(change.holder, change.key, change.now) for change in self.guards.added_entries()]
-        young = self.observer.ages.young
-        if not entries or not all(is_of_no_trace(value, young) for _, _, value in entries):
+        added, young = self.guards.added_entries(), self.observer.ages.young
+        if not added or any(change.given or not is_of_no_trace(change.now, young) for change in added):
             return
-        once = Once(entries)
+        once = Once([(change.holder, change.key, change.now) for change in added])
         once.undo()
         if self.describe_change() is None:
             self.once = once

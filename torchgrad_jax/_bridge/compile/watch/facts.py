@@ -126,8 +126,9 @@ class Filled(Place):
 
     __slots__ = ()
 
-    def __init__(self, of: Any, key: Any) -> None:
+    def __init__(self, of: Any, key: Any, given: bool = False) -> None:
         super().__init__(of, key, None)
+        self.given = given
 
     @property
     def is_compared(self) -> bool:

@@ -361,16 +361,16 @@ class PythonGuards(FactList):
         """Put plain numbers where the function has put those that were followed while it was traced."""
         # Each of these has its turn: a number in it is a number at a place.
         watched = frozenset([*self.visited_ids, *self.arguments])
-        for holder, key, _, now, _ in list(self.changes()):
+        for holder, key, _, now, given in list(self.changes()):
             if (plain_value := with_plain_numbers(now, watched)) is not now:
                 holder[key] = plain_value
-                self.replaced.append(Scalar(holder, key))
+                self.replaced.append(Scalar(holder, key, given))
         for fact in self.changed_lists():
             items = list(fact.of)
             plain_items = [with_plain_numbers(v, watched) for v in items]
             replaced = [i for i, v in enumerate(items) if plain_items[i] is not v]
             if replaced:
-                self.replaced += [Scalar(holders.Items(fact.of), i) for i in replaced]
+                self.replaced += [Scalar(holders.Items(fact.of), i, fact.given) for i in replaced]
                 fact.fill(plain_items)
 
     def take_scalars(self, scalars: Iterable[Scalar]) -> None:
@@ -387,8 +387,8 @@ class PythonGuards(FactList):
         self.replace([*wanted.values(), *[f for f in facts if not (isinstance(f, Place) and f.at in wanted)]])
 
     def drifted_numbers(self) -> list[Scalar]:
-        """The places where a number has become another one."""
-        drifted = list(self.replaced)
+        """The places where a number has become another one; without those in containers among the arguments."""
+        drifted = [scalar for scalar in self.replaced if not scalar.given]
         for holder, key, before, now, given in self.changes():
             can_be_put = not given and not isinstance(holder, holders.Fixed)
             if can_be_put and form_of(now) and form_of(before) and not _looks_the_same(now, before):

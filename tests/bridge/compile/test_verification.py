@@ -296,3 +296,20 @@ def test_a_call_in_which_an_argument_is_reached_in_another_way_is_no_reason(alwa
             want = (given - held["last"]).sum().item()
             assert fast(given).item() == want
     assert fast.counts["traced"] <= 2
+
+
+@pytest.mark.filterwarnings("error")
+def test_gradients_that_are_parts_of_one_memory_are_no_reason(always_due):
+    """A backward pass writes to the parts one by one, and in one function once it is known."""
+    p, q = (torch.nn.Parameter(torch.full((3,), float(k))) for k in (1, 2))
+    flat = torch.arange(6.0)
+    p.grad, q.grad = flat[:3], flat[3:]
+
+    @torch.compile
+    def step(x):
+        (p * x + q * x * 2).sum().backward()
+        return p.grad * 1
+
+    found = [step(torch.tensor([1.0, -2.0, 3.0])).tolist() for _ in range(4)]
+    assert found == [[k, 1 - 2 * k, 2 + 3 * k] for k in range(1, 5)]
+    assert step.counts == {"traced": 1, "run": 4, "eager": 0}

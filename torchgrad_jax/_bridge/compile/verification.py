@@ -188,10 +188,35 @@ class _Steps:
         self._numbers: dict[Any, int] = {}
         self.texts: dict[int, str] = {}
         """What step gives a value, by its number."""
+        self._integers: dict[int, int] = {}
+        """Numbers of constants that are integers."""
+        self._updates: dict[int, tuple[int, list[int], tuple[int, ...]]] = {}
+        """By the number of an array that is another one but for a part: that one, where the part is, and its shape."""
 
     def _number(self, key: Any, text: str = "") -> int:
         number = self._numbers.setdefault(key, len(self._numbers))
         self.texts.setdefault(number, text)
+        return number
+
+    def _constant(self, value: Any) -> int:
+        number = self._number(_content(value), "a constant")
+        if isinstance(value, int | np.integer) or (
+            np.ndim(value) == 0 and np.issubdtype(np.result_type(value), np.integer)
+        ):
+            self._integers[number] = int(value)
+        return number
+
+    def _before_updates(self, number: int, slices: dict[str, Any]) -> int:
+        """The array of which a slice may be taken just as well, before other parts of it were written to.
+
+        A backward pass that writes to parts of one memory does so in one function, once it is known.
+        """
+        while (update := self._updates.get(number)) is not None:
+            before, starts, shape = update
+            rows = zip(slices["start_indices"], slices["limit_indices"], starts, shape)
+            if all(low < start + n and start < high for low, high, start, n in rows):
+                break
+            number = before
         return number
 
     def of_program(self, program: TracedProgram) -> tuple[list[int], list[int]]:
@@ -202,25 +227,30 @@ class _Steps:
 
     def _of(self, part: Any, inputs: Sequence[int], consts: Sequence[Any], found: list[int]) -> list[int]:
         known = dict(zip(part.invars, inputs))
-        known.update((v, self._number(_content(c), "a constant")) for v, c in zip(part.constvars, consts))
+        known.update((v, self._constant(c)) for v, c in zip(part.constvars, consts))
 
         def number(v: Any) -> int:
-            return known[v] if v in known else self._number(_content(v.val), "a constant")
+            return known[v] if v in known else self._constant(v.val)
 
         for eqn in part.eqns:
-            args = [self._number(_content(v.val), "a constant") if hasattr(v, "val") else number(v) for v in eqn.invars]
+            args = [self._constant(v.val) if hasattr(v, "val") else number(v) for v in eqn.invars]
             inner = eqn.params.get("jaxpr") if eqn.primitive.name in _CALLS else None
             if inner is not None:
                 outs = self._of(inner.jaxpr, args, inner.consts, found)
             elif eqn.primitive.name == "convert_element_type" and eqn.invars[0].aval.dtype == eqn.outvars[0].aval.dtype:
                 outs = args  # what JAX calls a weak type, no value
             else:
+                if eqn.primitive.name == "slice":
+                    args = [self._before_updates(args[0], eqn.params)]
                 params = _ADDRESS.sub("", str(sorted((k, str(v)) for k, v in eqn.params.items())))
                 text = f"{eqn.primitive.name} {', '.join(str(v.aval) for v in eqn.outvars)}"
                 outs = [self._number((eqn.primitive.name, params, i, *args), text) for i, _ in enumerate(eqn.outvars)]
                 found += outs
+                starts = [self._integers[n] for n in args[2:] if n in self._integers]
+                if eqn.primitive.name == "dynamic_update_slice" and len(starts) == len(args) - 2:
+                    self._updates[outs[0]] = args[0], starts, eqn.invars[1].aval.shape
             known.update(zip(eqn.outvars, outs))
-        return [self._number(_content(v.val), "a constant") if hasattr(v, "val") else number(v) for v in part.outvars]
+        return [self._constant(v.val) if hasattr(v, "val") else number(v) for v in part.outvars]
 
 
 _CALLS = ("jit", "pjit", "closed_call")

@@ -387,7 +387,7 @@ def _looks_deep(code: types.CodeType) -> bool:
     that comes out of a call, as in `getattr(getattr(x, a), b)`, or out of a loop that walks a tree, is not named.
     """
     steps = list(instructions(code))
-    given = {n for op, arg in steps if dis.opname[op].startswith("STORE_FAST") for n in (arg, arg >> 4, arg & 15)}
+    given = {n for op, arg in steps if dis.opname[op].startswith("STORE_FAST") for n in _variables_of(op, arg)}
     for at, (op, arg) in enumerate(steps):
         name = _name_in(code, op, arg)
         if name in _BY_NAME and code.co_name not in NAMED_BY_CALLER and not _is_given_text(code, steps, at):
@@ -402,6 +402,11 @@ def _looks_deep(code: types.CodeType) -> bool:
         if any(_name_in(code, *step) in _WHOLE for step in path):
             return True
     return False
+
+
+def _variables_of(op: int, arg: int) -> tuple[int, ...]:
+    """The variables of an instruction, some of which have two."""
+    return (arg >> 4, arg & 15) if dis.opname[op].count("_FAST") > 1 else (arg,)
 
 
 def _path_after(steps: list[tuple[int, int]], at: int) -> list[tuple[int, int]]:

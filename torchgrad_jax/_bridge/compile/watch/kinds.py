@@ -94,7 +94,7 @@ def attributes(r: Notes, held: Any, x: Any, code: Code, named: bool) -> None:
     missing = _noticed(r, code, missing, cls)
     if missing and has_dict:
         r.note_absent(held, missing)
-    if named and (code.looks_at_all or code.computes_names):
+    if (named or code.looks_deep) and (code.looks_at_all or code.computes_names):
         _all_attributes(r, held, x, cls, code)
 
 
@@ -137,9 +137,10 @@ def _all_attributes(r: Notes, held: Any, x: Any, cls: type, code: Code) -> None:
         return
     r.once.add(("all", id(x)))
     if isinstance(held, dict):
-        container(r, held, code, True, code.looks_deep)
-    for base in cls.__mro__:
-        for name, value in list(vars(base).items()) if is_python_class(base) and not is_ours(base) else ():
+        container(r, held, code, True, False)
+    looks_on = code.looks_deep  # also in what nobody names: there methods of Python's own classes are no matter
+    for base in filter(is_of_user if looks_on else is_python_class, cls.__mro__):
+        for name, value in list(vars(base).items()) if not is_ours(base) else ():
             if isinstance(value, types.MemberDescriptorType):
                 r.put(Attributes(x), x, name, getattr(x, name, MISSING), code)
             elif not (name.startswith("__") and name.endswith("__")):
@@ -340,13 +341,13 @@ def class_(r: Notes, x: type, code: Code, placed: bool, named: bool) -> None:
     if "__match_args__" in code.attributes and isinstance(matched, tuple):
         r.add_names(code, matched)
     for name in r.names(code):
-        if of_class(r, x, name, code) is MISSING and type(x) is not type:
-            if of_class(r, type(x), name, code) is not MISSING:
-                _absent_on_bases(r, x, (name,))
+        here = of_class(r, x, name, code)
+        if here is MISSING and type(x) is not type and of_class(r, type(x), name, code) is not MISSING:
+            _absent_on_bases(r, x, (name,))
     absent = [n for n in r.names(code) if not any(n in base.__dict__ for base in x.__mro__)]
     _absent_on_bases(r, x, _noticed(r, code, absent))
-    if named and (code.looks_at_all or code.computes_names) and not is_ours(x):
-        for base in filter(is_python_class, x.__mro__):
+    if (named or code.looks_deep) and (code.looks_at_all or code.computes_names) and not is_ours(x):
+        for base in filter(is_of_user if code.looks_deep else is_python_class, x.__mro__):
             for name in list(vars(base)):
                 if not (name.startswith("__") and name.endswith("__")):
                     of_class(r, x, name, code)
@@ -361,14 +362,14 @@ def special_methods(r: Notes, cls: type) -> None:
                 r.note_absent(base, _SPECIAL.difference(base.__dict__))
 
 
-_OPERATORS = "add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or".split()
-_SPECIAL = frozenset([
-    *[f"__{kind}{name}__" for kind in "ri" for name in _OPERATORS if f"{kind}{name}" != "idivmod"],
-    *"""__array__ __bool__ __call__ __complex__ __contains__ __delattr__ __delete__ __eq__ __float__ __format__ __ge__
-    __get__ __getattr__ __getattribute__ __gt__ __hash__ __index__ __init__ __instancecheck__ __int__ __iter__ __le__
-    __len__ __length_hint__ __lt__ __missing__ __ne__ __new__ __repr__ __reversed__ __round__ __set__ __setattr__
-    __str__ __subclasscheck__ __torch_function__ __trunc__""".split(),
-])  # fmt: skip
+_OF_OPERATORS = """add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or"""
+_ALONE = """array bool call complex contains delattr delete eq float format ge get getattr getattribute gt hash index
+init instancecheck int iter le len length_hint lt missing ne new repr reversed round set setattr str subclasscheck
+torch_function trunc"""
+_SPECIAL = frozenset(
+    [f"__{kind}{name}__" for kind in "ri" for name in _OF_OPERATORS.split()]
+    + [f"__{name}__" for name in _ALONE.split()]
+)
 """Names of methods that no code names, and that Python does without where they are missing."""
 
 
@@ -430,7 +431,7 @@ def module(r: Notes, x: types.ModuleType, code: Code, placed: bool, named: bool)
         container(r, held, code, True, False)
         for name, value in held.items() if code.looks_deep and users else ():
             if not name.startswith("__"):
-                r.push(value, code, True, True, False)
+                r.push(value, code, True, False, False)
     if type(x) is not types.ModuleType and not ours:
         attributes(r, held, x, code, False)
 
@@ -472,7 +473,7 @@ def function(r: Notes, x: types.FunctionType, code: Code, placed: bool, named: b
     if ours:
         return
     if held and named and (code.looks_at_all or code.computes_names):
-        container(r, held, code, True, code.looks_deep)
+        container(r, held, code, True, False)
     r.function_met(x)
     if code.may_ask_for_absent:
         r.owners[id(held)] = x
@@ -500,7 +501,7 @@ def method(r: Notes, x: types.MethodType, code: Code, placed: bool, named: bool)
 def builtin(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A function written in C, which is called: its object; one that acts must not be handed on."""
     owner = getattr(x, "__self__", None)
-    if x in LOOKERS and not code.names(x.__name__):
+    if named and x in LOOKERS and not code.names(x.__name__):
         r.looks_at_all(code)
     if owner is not None and not isinstance(owner, types.ModuleType | type):
         r.push(owner, code, placed, False)
@@ -536,8 +537,9 @@ def cached(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
         if isinstance(x.__wrapped__, types.FunctionType):
             r.caches[id(x.__wrapped__.__code__)] = x
         r.fact(Cached(x, frozenset(kept_results(x))))
-        for result in results_of(x):
-            r.push(result, code, placed, named)
+        r.results[id(x)] = results_of(x)
+    for result in r.results[id(x)]:
+        r.push(result, code, placed, named)
     r.push(x.__wrapped__, code, placed, named)
 
 
@@ -622,8 +624,14 @@ def weak(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
 def own_attributes(r: Notes, x: Any, code: Code, named: bool) -> None:
     """Attributes that somebody gave an object of C, or that its class, a user's, gives it."""
     held = dict_of(x)
-    if held:
+    if held and is_python_class(type(x)):
         attributes(r, held, x, code, named)
+    elif held:
+        r.owners[id(held)] = x
+        for name in r.names(code) & held.keys():
+            r.place(held, name, code)
+        if named and (code.looks_at_all or code.computes_names):
+            container(r, held, code, True, False)
 
 
 def _behind_proxy(x: Any) -> Any:

@@ -85,6 +85,8 @@ class Notes:
         """Those of which it may ask whether they require a gradient."""
         self.caches: dict[int, Any] = {}
         """Functions that keep their results, by the identity of the code that computes one."""
+        self.results: dict[int, list[Any]] = {}
+        """What each of them had kept at first, by its identity."""
         self.optimizers: dict[int, Any] = {}
         self.schedules: dict[int, Any] = {}
         self.pending: list[Any] = []

@@ -3,7 +3,8 @@
 What a function does through Python's own statements is seen by what has changed afterwards. What C functions do is
 not, so the list says of each what it does: it computes (`PURE`); it changes what it belongs to, if that is a list, a
 dict or the like, which is compared afterwards (`HOLDER`); it reads all attributes of what it belongs to (`READER`); it
-reads or sets a context variable (`VARIABLE`); it fills a text that names attributes (`TEMPLATE`); it looks at a setting of the interpreter that can be compared (`STATE`).
+reads or sets a context variable (`VARIABLE`); it fills a text that names attributes (`TEMPLATE`); it looks at a
+setting of the interpreter that can be compared (`STATE`).
 Everything else acts (`EFFECT`).
 """
 
@@ -42,7 +43,8 @@ _SINGLE = """sys.intern sys.exc_info sys.exception sys.getsizeof sys._getframe s
 sys.audit sys.getprofile posix.fspath posix._path_normpath _thread.get_ident _thread.get_native_id
 _imp.acquire_lock _imp.release_lock gc.is_tracked _warnings._filters_mutated
 _thread.allocate_lock _thread.RLock"""
-_STATES = """sys.getrecursionlimit sys.gettrace sys._is_gil_enabled posix.getpid posix.cpu_count _contextvars.copy_context faulthandler.is_enabled
+_STATES = """sys.getrecursionlimit sys.gettrace sys._is_gil_enabled posix.getpid posix.cpu_count
+_contextvars.copy_context faulthandler.is_enabled
 _abc._abc_instancecheck _abc._abc_subclasscheck numpy._get_extobj_dict numpy.geterrobj"""
 """Functions that look at a setting of the interpreter or of the process."""
 _OF_OBJECT = """__new__ __init__ __setattr__ __getattribute__ __delattr__ __init_subclass__ __format__ __sizeof__

@@ -111,7 +111,7 @@ class Reads(Notes):
             self.walk()
 
     def result_kept(self, of: types.CodeType, code: Code, x: Any) -> bool:
-        """A function returns what a cache keeps of it from here on, where later runs find it as the function left it."""
+        """A function returns what a cache keeps of it from here on, where later runs find it."""
         cache = self.caches.get(id(of))
         if cache is None or kinds.holds_tensors(x):
             return False

@@ -21,6 +21,7 @@ from ...._core.errors.messages import Unsupported
 from ...._core.signals import contextmanager
 from ...._engine.memory.tensor import Tensor
 from ..watch.facts import Scalar, form_of, with_plain_numbers
+from ..watch.places import place_of
 from .keys import OftenAnew
 from .number_arguments import NumberArguments
 
@@ -45,7 +46,8 @@ class NumberLog(Recording):
         """Tensors that schedules may write to: learning rates."""
         self.run_state: Any = None
         self.inputs: dict[int, Any] = {}
-        self._before: list[tuple[Scalar, Any]] = []
+        self._places = [(scalar.of, scalar.key) for scalar in self.scalars.values()]
+        self._before: list[tuple[Any, Any, Any]] = []
         self._arrays_before: list[tuple[Tensor, Any, int, int]] = []
         self._ahead = False
         """Whether numbers are as after a run whose program has yet to write its results."""
@@ -69,7 +71,8 @@ class NumberLog(Recording):
         if scalar.at in self.scalars:
             return
         self.scalars[scalar.at] = scalar
-        self._before.append((scalar, scalar.value))
+        self._places.append((scalar.of, scalar.key))
+        self._before.append((scalar.of, scalar.key, scalar.value))
         if self.run_state is not None and self.records():  # else `begin` puts a number that is carried there
             self._wrap_place(scalar)
 
@@ -100,7 +103,7 @@ class NumberLog(Recording):
         return any(t is v for held in lists for v in held)
 
     def _snapshot(self) -> None:
-        self._before = [(s, s.of[s.key]) for s in self.scalars.values()]
+        self._before = [(of, key, of[key]) for of, key in self._places]
         self._arrays_before = [(t, t._st.array, t._st.stamp, t._vc.version) for t in self.tensors]
 
     def _wrap(self) -> None:
@@ -114,7 +117,7 @@ class NumberLog(Recording):
         if form is None:
             return
         slot = self.slot_of(value)
-        self.steps.append((READ, slot, scalar, form))
+        self.steps.append((READ, slot, scalar, form, scalar.of, scalar.key))
         followed = Number(self, slot, value) if form is type(value) else type(value)(self._items(slot, value))
         self._wrapped[scalar.at] = followed, value
         scalar.of[scalar.key] = followed
@@ -128,7 +131,7 @@ class NumberLog(Recording):
 
     def _unwrap(self) -> None:
         """Put plain numbers back into all places, and write down which of them the function has put there."""
-        first = {scalar.at: value for scalar, value in self._before}
+        first = {place_of(of, key): value for of, key, value in self._before}
         for at, scalar in self.scalars.items():
             now = scalar.value
             put, before = self._wrapped.get(at, (None, first[at]))
@@ -147,7 +150,7 @@ class NumberLog(Recording):
         slot = self._slot_of_all(value)
         scalar.of[scalar.key] = plain_value = with_plain_numbers(value)
         if form_of(plain_value) is not None:
-            self.steps.append((WRITE, slot, scalar))
+            self.steps.append((WRITE, slot, scalar.of, scalar.key))
         elif scalar.key != "_last_lr":
             self.unrepeatable = self.unrepeatable or f"{scalar.key!r} became a {type(plain_value).__name__}"
 
@@ -242,8 +245,8 @@ class NumberLog(Recording):
         """Everything is as it was before the run."""
         self.open = False
         self.number_arguments.put_plain_numbers()
-        for scalar, before in self._before:
-            scalar.of[scalar.key] = before
+        for of, key, before in self._before:
+            of[key] = before
         for t, array, stamp, version in self._arrays_before:
             t._st.array, t._st.stamp, t._vc.version = array, stamp, version
         self._ahead = False
@@ -363,9 +366,9 @@ def _replay_steps(steps: Sequence[tuple[Any, ...]], values: list[Any], args: Seq
     for step in steps:
         kind, slot = step[0], step[1]
         if kind == READ:
-            value = step[2].of[step[2].key]
+            value = step[4][step[5]]
             if type(value) is not step[3] and form_of(value) != step[3]:
-                return f"{step[2].key!r} has become a {type(value).__name__}"
+                return f"{step[5]!r} has become a {type(value).__name__}"
             values[slot] = value
         elif kind == GIVEN:
             values[slot] = args[step[2]]
@@ -375,7 +378,7 @@ def _replay_steps(steps: Sequence[tuple[Any, ...]], values: list[Any], args: Seq
             if not same(values[slot], step[2]):
                 return OftenAnew(_CHANGED_NUMBER_DECIDES + step[3]) if step[4] else _NUMBER_DECIDES + step[3]
         elif kind == WRITE:
-            step[2].of[step[2].key] = values[slot]
+            step[2][step[3]] = values[slot]
         elif kind == EVENT:
             step[2](*[values[i] for i in step[3]], **{k: values[i] for k, i in step[4].items()})
         else:

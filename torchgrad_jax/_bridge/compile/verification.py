@@ -199,10 +199,9 @@ class _Steps:
         return number
 
     def _constant(self, value: Any) -> int:
-        number = self._number(_content(value), "a constant")
-        if isinstance(value, int | np.integer) or (
-            np.ndim(value) == 0 and np.issubdtype(np.result_type(value), np.integer)
-        ):
+        content = _content(value)
+        number = self._number(content, "a constant")
+        if content[2:3] == ((),) and content[1].startswith(("int", "uint")):
             self._integers[number] = int(value)
         return number
 

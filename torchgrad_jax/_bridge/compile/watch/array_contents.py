@@ -34,7 +34,7 @@ def objects_in(held: Any) -> list[Any]:
     if not (isinstance(held, np.ndarray | np.void) and held.dtype.hasobject):
         return []
     if held.dtype == object:
-        return list(np.ndarray.view(held, np.ndarray).flat)
+        return list(np.asarray(held).flat)
     return [part for name in held.dtype.names or () for part in _objects_of(held[name])]
 
 

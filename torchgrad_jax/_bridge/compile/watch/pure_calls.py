@@ -94,7 +94,7 @@ def variables_of_context() -> int:
     return len(contextvars.copy_context())
 
 
-_TELLERS: dict[str, Callable[[], Any]] = {
+_TELLERS: dict[str, Any] = {
     "_abc_instancecheck": abc.get_cache_token,
     "_abc_subclasscheck": abc.get_cache_token,
     "copy_context": variables_of_context,

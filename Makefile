@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
-.PHONY: help demo test quick short-ways check check-static format-check format lint types layers doctests fresh \
+.PHONY: help demo test quick short-ways targets check check-static format-check format lint types layers doctests fresh \
         site oracle ecosystem bench accelerator conformance faults fuzz stubs docs hooks matrix dist dist-test clean
 
 help: ## list the targets
@@ -117,8 +117,19 @@ conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests
 	$(RUN_PYTEST) tests compat_suite
 	TORCHGRAD_JAX_VERIFY=1 $(PY) -m pytest -n $(JOBS) $(CHECKED)
 	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html
+	$(MAKE) targets
 	JAX_TRACEBACK_FILTERING=off $(PY) -m compat_suite opinfo --state build/opinfo.json --html build/opinfo.html --jobs $(JOBS)
 	$(PY) -m compat_suite templates
+
+# The compilers lie in a folder of their own: JAX would take libtpu for a TPU's driver. In this order a TPU's is there even
+# where the other, of 460 MB, can't be fetched.
+$(VENV)/.installed-compilers: $(VENV)/.installed-test
+	$(PY) -m pip install --quiet --no-deps --target $(VENV)/compilers 'libtpu==0.0.42.*'
+	-$(PY) -m pip install --quiet --no-deps --target $(VENV)/compilers jax-cuda12-plugin==0.10.2 jax-cuda12-pjrt==0.10.2
+	touch $@
+
+targets: $(VENV)/.installed-compilers ## programs for TPUs and GPUs that are not here; installs their compilers
+	$(PY) -m pytest -n 0 tests/targets
 
 matrix: ## the tests with the oldest and the newest Python, JAX and NumPy, each in an environment of its own
 	.ci/matrix

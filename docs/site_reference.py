@@ -48,6 +48,7 @@ PAGES = (
     Page("torch.func", "Function transforms."),
     Page("torch.compiler", "What steers `torch.compile`."),
     Page("torch.interop", "Between tensors and JAX; only here, not in PyTorch."),
+    Page("torch.interop.weights", "Weights in the layouts of flax and equinox; only here, not in PyTorch."),
     Page("torch.optim", "Optimizers."),
     Page("torch.optim.lr_scheduler", "Schedules of learning rates."),
     Page("torch.amp", "Mixed precision."),

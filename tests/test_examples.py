@@ -20,10 +20,15 @@ EXAMPLES = ROOT / "examples"
 
 # Arguments that make a program short, and what its output has to say.
 PROGRAMS = {
+    "flax_in_a_torch_loop.py": ([], "optax: more than 9 of 10 are right: True"),
+    "optax_beside_optim.py": ([], "the same after 20 steps: True"),
+    "port_to_flax.py": ([], "and back: True"),
     "sharded_training.py": ([], "as on one device: True\nas on one device: True\nas on one device: True"),
     "train_cnn.py": (["--epochs", "4", "--examples", "500", "--compile"], "accuracy"),
     "train_mlp.py": (["--steps", "20"], "The gradients agree."),
 }
+ECOSYSTEM = {"flax_in_a_torch_loop.py", "optax_beside_optim.py", "port_to_flax.py"}
+"""Programs that need the ecosystem extra."""
 # Programs written for PyTorch, which the runner starts.
 RUN = {"train_cnn.py": ["-m", "torchgrad_jax"]}
 
@@ -36,6 +41,9 @@ def test_every_example_is_run():
 @pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_example(name):
+    if name in ECOSYSTEM:
+        pytest.importorskip("flax", reason="needs the ecosystem extra")
+        pytest.importorskip("optax", reason="needs the ecosystem extra")
     arguments, expected = PROGRAMS[name]
     # The programs choose XLA's options themselves, such as how many devices stand in for accelerators.
     env = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}

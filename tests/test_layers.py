@@ -162,7 +162,7 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.surface": frozenset(),
     "_engine.graph.hooks": frozenset({"_core.errors.warn", "_core.signals"}),
     "_engine.graph.node": frozenset({"_core", "_engine.graph.hooks"}),
-    "_engine.memory.shared_values": frozenset(),
+    "_engine.memory.shared_values": frozenset({"_core.state"}),
     "_engine.run.steps": frozenset({"_core.host.choice"}),
     "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.steps"}),
     "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart", "_engine.run.steps"}),
@@ -184,6 +184,9 @@ RUNTIME_DEPENDENCIES = frozenset({"cloudpickle", "jax", "jaxlib", "numpy", "scip
 OPTIONAL_DEPENDENCIES = {
     "serialization.safetensors": frozenset({"safetensors"}),
     "utils.tensorboard": frozenset({"tensorboardX"}),
+    "interop.weights": frozenset({"equinox"}),
+    "interop._modules": frozenset({"equinox", "flax"}),
+    "interop._optimizers": frozenset({"optax"}),
     "testing._shrink": frozenset({"hypothesis"}),
     "pytest_compare": frozenset({"pytest", "torch"}),
     # What watches a program uses the torch that the program has, real or not.

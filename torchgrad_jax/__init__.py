@@ -18,7 +18,7 @@ if _os.environ.get("TORCHGRAD_JAX_X64", "1") != "0":
 from . import _functions as _functions, autograd as autograd
 from ._bridge.compile.compile import compile as compile
 from ._bridge.compile.watch.observer import loads_lazily as _loads_lazily
-from ._bridge.jax_side import control as _control  # noqa: F401 - teaches JAX's control flow tensors
+from ._bridge.jax_side import control as _control  # noqa: F401 - what torch.cond and while_loop are in compiled code
 from ._bridge.jax_side.interop import from_jax as from_jax
 from ._bridge.vmap import vmap as vmap
 from ._core.arrays import dtypes as _dtypes, formats as _formats

@@ -15,6 +15,7 @@ from ._core.arrays.out_of_memory import wait_for
 from ._core.errors import warn
 from ._core.errors.messages import missing as _missing
 from ._core.signals import uninterrupted
+from ._core.state import MODES
 
 __all__ = [
     "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
@@ -32,6 +33,8 @@ def is_available() -> bool:
 
 def device_count() -> int:
     """How many accelerators JAX sees in this process."""
+    if MODES.target is not None:
+        return len(MODES.target.devices)
     return len(jax.local_devices()) if is_available() else 0
 
 

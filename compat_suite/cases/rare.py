@@ -281,6 +281,7 @@ TRANSFORMS = (
         s(t(3, 6, dtype="complex128"), 4, window=WINDOW),
         s(t(3, 11, dtype="complex128"), 4, window=WINDOW, length=8, second=False),
         s(t(3, 4, dtype="complex64"), 4, second=False),
+        s(t(4, 6, dtype="complex128"), 4, window=COMPLEX_WINDOW, return_complex=True),
         errors=(
             et(t(3, 6), 4),
             et(t(4, 6, dtype="complex128"), 4, window=COMPLEX_WINDOW),

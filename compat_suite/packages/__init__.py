@@ -97,10 +97,14 @@ def judge(name: str, site: Path) -> Verdict:
 
 def versions(name: str, site: Path) -> dict[str, str]:
     """The installed versions of the packages that a program is about."""
-    there = {
-        d.metadata["Name"].lower(): d.version for d in metadata.distributions(path=list(map(str, places(name, site))))
-    }
-    return {p: there.get(p.lower(), "?") for p in REQUIREMENTS[name].packages}
+    installed = metadata.distributions(path=[*map(str, places(name, site))])
+    there = {_plain(d.metadata["Name"]): d.version for d in installed}
+    return {p: there.get(_plain(p), "?") for p in REQUIREMENTS[name].packages}
+
+
+def _plain(name: str) -> str:
+    """The name of a package as an index compares it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def purpose(path: Path) -> str:

@@ -618,7 +618,7 @@ def _state(torch):
             [[getattr(d, part) for part in parts] for d in dtypes.ALL],
             sorted(formats.MEMORY_FORMATS.items()),
             torch.strided,
-            devices._intern.cache_info().currsize,
+            len(devices._DEVICES),
             sorted(vars(torch.Tensor)),
             sorted(vars(torch.nn.Parameter)),
             sorted(sys.modules),

@@ -56,12 +56,37 @@ WRITES = {
     "whole row by index": lambda m, b, y: b.index_copy_(0, m.tensor([1]), y[:1].to(b.dtype)),
     "turned": lambda m, b, y: (b.t_(), b.copy_(y.t()), b.t_()),
 }
+OVER_SAVED = {
+    "factor": lambda m, b, y: b.add_(_then(b * y, b.mul_(2))),
+    "factor with a tangent": lambda m, b, y: b.add_(_then(b * b, b.mul_(y))),
+    "result": lambda m, b, y: b.add_(_then(*_overwritten(b.exp(), lambda w: w.mul_(y)))),
+    "result that a view overwrites": lambda m, b, y: b.add_(_then(*_overwritten(b.tanh(), lambda w: w[0].zero_()))),
+    "result in place": lambda m, b, y: (b.sigmoid_(), b.mul_(y)),
+    "result of a row in place": lambda m, b, y: (b[0].exp_(), b[0].mul_(y[0])),
+    "part": lambda m, b, y: b.add_(_then(b.sin(), b[0].zero_())),
+    "view of what is overwritten": lambda m, b, y: b[0].add_(_then(b[0] ** 3, b.copy_(y))),
+    "whole": lambda m, b, y: b.add_(_then(b.cos(), b.copy_(y))),
+    "by place": lambda m, b, y: b.add_(_then(b * y, b.__setitem__((0, 1), y[1, 2]))),
+    "several": lambda m, b, y: b.add_(_then(m.addcmul(y, b, b), b.sqrt_())),
+    "again": lambda m, b, y: [b.mul_(b + 1) for _ in range(3)],
+}
+"""Writes to what an operation saved for its derivative. Tangents were taken before; a gradient is refused."""
 TO_COMPLEX = {
     "real part": lambda m, b, y: b.real.copy_(y),
     "imaginary part": lambda m, b, y: b.imag[:1].mul_(y[:1]),
     "conjugate": lambda m, b, y: b.conj().copy_(m.complex(y, y)),
     "row of the conjugate": lambda m, b, y: b.conj()[0].mul_(y[0]),
 }
+
+
+def _then(value: Any, *_: Any) -> Any:
+    """A value that was computed before what is given besides it."""
+    return value
+
+
+def _overwritten(result: Any, write: Any) -> tuple[Any, Any]:
+    """What a result was, and a write to it."""
+    return result * 1, write(result)
 
 
 def _views(b: Any, reverse: bool) -> list[Any]:
@@ -75,6 +100,15 @@ def _written(m: Any, base: str, write: str, reverse: bool) -> Any:
         before = _views(b, reverse)
         (WRITES | TO_COMPLEX)[write](m, b, y)
         return (b, *before, *_views(b, reverse))
+
+    return f
+
+
+def _over_saved(m: Any, write: str) -> Any:
+    def f(x: Any, y: Any) -> tuple[Any, ...]:
+        b = x.clone()
+        OVER_SAVED[write](m, b, y)
+        return (b,)
 
     return f
 
@@ -176,15 +210,11 @@ def _check(chain: tuple[str, ...], pairs: list[tuple[str, str]], same: Any) -> N
 
 
 def _taken(chain: tuple[str, ...], base: str, write: str) -> bool:
-    """Whether torch takes a program: it has no batch to write to, lost what it saved, or lacks a rule for conjugates.
-
-    A `jvp` within another one is the gradient of a gradient here, which raises where a saved value was written to.
-    """
+    """Whether torch takes a program: it may lack a batch to write to, what it saved, or a rule for conjugates."""
     reverse, batched = _reverse(chain), any("vmap" in name for name in chain)
-    saves = reverse or sum("jvp" in name for name in chain) > 1
-    if batched and (base == "fresh" or write == "number" or (saves and write == "product")):
+    if batched and (base == "fresh" or write == "number" or (reverse and write == "product")):
         return False
-    if saves and write in (
+    if reverse and write in (
         "of itself",
         "two factors",
         "again and again",
@@ -209,6 +239,41 @@ PLAINEST = [("clone", "copy"), ("like", "copy"), ("detached", "copy to a row")]
 @pytest.mark.parametrize("over", ["vmap", "vmap along 1"])
 def test_views_before_a_write_have_its_tangent(over: str, of: str, same: Any) -> None:
     _check((over, of), PLAINEST, same)
+
+
+OF_TANGENTS = [
+    ("jvp", "jvp"), ("jvp of x", "jvp of y"), ("jvp of y", "jvp of x"), ("jvp", "no_grad", "jvp"),
+]  # fmt: skip
+OF_TANGENTS_AND_BATCHES = [
+    ("jvp", "jvp", "jvp"), ("vmap", "jvp", "jvp"), ("jvp", "vmap along 1", "jvp"), ("jvp", "jvp", "vmap"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "chain",
+    [*OF_TANGENTS, *[pytest.param(c, marks=pytest.mark.long) for c in OF_TANGENTS_AND_BATCHES]],
+    ids=lambda chain: " / ".join(chain),
+)
+def test_tangents_of_tangents_are_those_of_saved_values_before_a_write(chain: tuple[str, ...], same: Any) -> None:
+    def run(m: Any) -> Any:
+        found = {}
+        for write in OVER_SAVED:
+            f = _over_saved(m, write)
+            for name in reversed(chain):
+                f = TRANSFORMS[name](m, f)
+            found[write] = f(*_given(m))
+        return found
+
+    same(run, "saved: " + " / ".join(chain), raises=False)
+
+
+@pytest.mark.parametrize("chain", [("grad", "jvp"), ("jvp", "grad"), ("jvp", "grad", "jvp")], ids=" / ".join)
+def test_gradients_of_what_was_overwritten_are_refused(chain: tuple[str, ...]) -> None:
+    f = _over_saved(torch, "whole")
+    for name in reversed(chain):
+        f = TRANSFORMS[name](torch, f)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        f(*_given(torch))
 
 
 @pytest.mark.long

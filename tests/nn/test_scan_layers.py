@@ -229,7 +229,7 @@ def test_layers_without_parameters():
 @pytest.mark.long
 def test_a_layer_that_was_checkpointed_alone():
     layers, x = [nn.Linear(2, 2), nn.Linear(2, 2)], torch.randn(3, 2)
-    jax.checkpoint(layers[0])(x)
+    torch.interop.checkpoint(layers[0])(x)
     torch.testing.assert_close(torch.scan_layers(layers)(x), in_turn(layers, x))
 
 

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.machinery
-import io
-import os
-import runpy
 import sys
-from collections.abc import Callable, Sequence
-from types import ModuleType, TracebackType
+from collections.abc import Sequence
 from typing import Any
 
-from .finder import SHIM, install_as_torch
+from .finder import install_as_torch
+from .start import module, run, script, source, tell_children
 
 USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
        python -m torchgrad_jax check [--json] [--all] PATH ...
        python -m torchgrad_jax compare [--help] [OPTION ...] SCRIPT [ARGUMENT ...]
+       python -m torchgrad_jax plan [--help] SCRIPT --on TARGET ... [-- ARGUMENT ...]
        python -m torchgrad_jax info
 
 Runs a program written for PyTorch with every `import torch` resolved to torchgrad_jax; with `check`,
 reads its source and lists the names of torch that it uses, without running it; with `compare`, runs it
-here and under torch, and says where the two part; with `info`, prints what a report of a bug should
+here and under torch, and says where the two part; with `plan`, says what its compiled step needs on a
+TPU or GPU that is not here; with `info`, prints what a report of a bug should
 say about the machine and its software.
 """
-_OWN = os.path.dirname(os.path.abspath(__file__))
 
 
 def main(argv: Sequence[str] | None = None) -> Any:
@@ -42,6 +39,10 @@ def main(argv: Sequence[str] | None = None) -> Any:
         from ..testing._programs.command import main as compare
 
         return compare(args[1:])
+    if first == "plan":
+        from .plan import main as plan
+
+        return plan(args[1:])
     if first == "info":
         from .info import main as info
 
@@ -65,112 +66,10 @@ def main(argv: Sequence[str] | None = None) -> Any:
     tell_children()
     if first[:2] == "-m":
         name, rest = (first[2:], args[1:]) if len(first) > 2 else (args[1], args[2:])
-        return _run(_module(name), rest)
+        return run(module(name), rest)
     if first[:2] == "-c":
         code, rest = (first[2:], args[1:]) if len(first) > 2 else (args[1], args[2:])
-        return _run(_source(code, "<string>", "-c", ""), rest)
+        return run(source(code, "<string>", "-c", ""), rest)
     if first == "-":
-        return _run(_source(sys.stdin.read(), "<stdin>", "-", ""), args[1:])
-    return _run(_script(first), args[1:])
-
-
-Start = Callable[[list[str]], None]
-
-
-def _run(start: Start, rest: list[str]) -> int:
-    """Start a program; its exceptions are shown as if nothing stood around it."""
-    hook = sys.excepthook
-    try:
-        start(rest)
-    except SystemExit as e:
-        e.__traceback__ = _own_frames_off(e.__traceback__)
-        raise
-    except KeyboardInterrupt:
-        sys.excepthook = lambda kind, e, tb: hook(kind, e, _own_frames_off(tb))
-        raise
-    except BaseException as e:
-        tb = e.__traceback__ = _own_frames_off(e.__traceback__)
-        sys.last_type, sys.last_value, sys.last_traceback = type(e), e, tb
-        sys.excepthook(type(e), e, tb)
-        return 1
-    return 0
-
-
-def _own_frames_off(tb: TracebackType | None) -> TracebackType | None:
-    """A traceback without the runner's frames, and runpy's, at its beginning."""
-    while tb is not None:
-        file = tb.tb_frame.f_code.co_filename
-        if not file.startswith((_OWN, runpy.__file__, "<frozen runpy")):
-            break
-        tb = tb.tb_next
-    return tb
-
-
-def tell_children() -> None:
-    """Python processes started by the program find the alias where they would find torch."""
-    old = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = SHIM + (os.pathsep + old if old else "")
-
-
-def _set_path(first: str | None) -> None:
-    """Put the program's folder where Python puts it, in place of the runner's."""
-    if not sys.flags.safe_path:
-        if sys.path:
-            del sys.path[0]
-        if first is not None:
-            sys.path.insert(0, first)
-
-
-def _fresh_main(**names: Any) -> ModuleType:
-    module = ModuleType("__main__")
-    module.__dict__.update({"__builtins__": sys.modules["builtins"], "__annotations__": {}}, **names)
-    sys.modules["__main__"] = module
-    return module
-
-
-def _script(path: str) -> Start:
-    def start(rest: list[str]) -> None:
-        sys.argv[:] = [path, *rest]
-        if os.path.isdir(path) or _is_archive(path):
-            _set_path(None)
-            runpy.run_path(path, run_name="__main__")
-            return
-        try:
-            with io.open_code(os.path.abspath(path)) as file:
-                text = file.read()
-        except OSError as e:
-            sys.stderr.write(f"{sys.executable}: can't open file {path!r}: {e}\n")
-            raise SystemExit(2) from None
-        _set_path(os.path.dirname(os.path.realpath(path)))
-        full = os.path.abspath(path)
-        loader = importlib.machinery.SourceFileLoader("__main__", full)
-        module = _fresh_main(__file__=full, __cached__=None, __loader__=loader, __spec__=None)
-        exec(compile(text, full, "exec", dont_inherit=True), module.__dict__)
-
-    return start
-
-
-def _is_archive(path: str) -> bool:
-    import zipfile
-
-    return os.path.isfile(path) and zipfile.is_zipfile(path)
-
-
-def _source(text: str, shown: str, name: str, folder: str) -> Start:
-    def start(rest: list[str]) -> None:
-        sys.argv[:] = [name, *rest]
-        _set_path(folder)
-        module = _fresh_main(__loader__=None, __spec__=None)
-        exec(compile(text, shown, "exec", dont_inherit=True), module.__dict__)
-
-    return start
-
-
-def _module(name: str) -> Start:
-    def start(rest: list[str]) -> None:
-        sys.argv[:] = ["-m", *rest]
-        _set_path(os.getcwd())
-        # runpy changes sys.argv[0] to the module's file, and takes __main__ for its own.
-        runpy.run_module(name, run_name="__main__", alter_sys=True)
-
-    return start
+        return run(source(sys.stdin.read(), "<stdin>", "-", ""), args[1:])
+    return run(script(first), args[1:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -120,6 +121,10 @@ class Modes(threading.local):
     default_device: Any = None
     gpu: int = 0
     """Which GPU "cuda" is, see `torch.cuda.set_device`."""
+    platform: str | None = None
+    """The platform that code is traced for, if it is another one than JAX has: see `_core.jax.target`."""
+    target: Any = None
+    """The hardware that programs are made for, if it is not here: see `_core.jax.target`."""
 
     # --- what JAX traces
 
@@ -162,6 +167,8 @@ class Settings:
     default_dtype: Any = None  # filled by dtypes
     deterministic: bool = False
     deterministic_warn_only: bool = False
+    equal_bits: bool = os.environ.get("TORCHGRAD_JAX_EQUAL_BITS", "0") not in ("", "0")
+    """Whether equal backward passes give equal bits also where `deterministic` is off."""
     warn_always: bool = False
     float32_products: str = "highest"
     flash_sdp: bool = True

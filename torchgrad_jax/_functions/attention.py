@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arrays import dtypes
+from .._core.arrays.devices import meant
 from .._core.arrays.kernels import cpp_name
 from .._core.arrays.meta import Meta, meta
 from .._core.errors import messages as errors, warn
@@ -89,7 +90,7 @@ def _by_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, d
     Its gradients add up in an order that differs from run to run.
     """
     q, k, v = query._m, key._m, value._m
-    if mask is not None or dropout_p > 0.0 or q.device.type != "cuda" or not inside_trace():
+    if mask is not None or dropout_p > 0.0 or meant(q.device) != "cuda" or not inside_trace():
         return False
     allowed = (SETTINGS.flash_sdp or SETTINGS.cudnn_sdp) and not SETTINGS.deterministic
     alike = q.shape[-1] == k.shape[-1] == v.shape[-1] and k.shape[-2] == v.shape[-2]

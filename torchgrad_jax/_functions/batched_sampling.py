@@ -13,10 +13,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax import lax
 
 from .._core.arrays import dtypes, shapes
 from .._core.arrays.meta import Meta, meta
-from .._core.jax import control
 from .._core.jax.caches import CALLS
 from .._core.random import rng
 from .._engine.graph.deferred import later
@@ -167,7 +167,7 @@ def _first_accepted(key: Any, r: Any, concentration: Any) -> Any:
 
     never = jnp.isnan(r + concentration)
     start = (key, never, jnp.full_like(r, jnp.nan))
-    return control.while_loop(some_are_missing, one_more_round, start)[2]
+    return lax.while_loop(some_are_missing, one_more_round, start)[2]
 
 
 _von_mises = _by_key("von_mises", _first_accepted)

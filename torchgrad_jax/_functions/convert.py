@@ -219,10 +219,10 @@ def transfer(t: Tensor, dev: devices.device) -> Tensor:
     fakes = [d for d in (dev, t._m.device) if isinstance(d, devices.FakeDevice)]
     if len(fakes) == 1 and not (fakes[0].mixes and fakes[0] is dev):
         raise AssertionError(errors.MIXED_FAKE.format("_to_copy"))
-    if t._m.device.type == "meta" and not fakes:
+    if t._m.device.type == "meta" and not fakes and MODES.target is None:
         raise NotImplementedError(abstract.NO_DATA)
     array = read(t)
-    if dev.type == "meta":
+    if devices.unreal(dev):
         moved = abstract.AbstractArray(m.shape, m.dtype.np)
     elif isinstance(array, jax.core.Tracer):  # a traced program runs on one device
         moved = array

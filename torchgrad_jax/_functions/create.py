@@ -157,7 +157,7 @@ def _empty_strided(
     shape, steps = shape_of(fn, size), shape_of(fn, stride, 2, "stride")
     _check_strided(shape, steps, dt.itemsize)
     zeros = np.zeros((), dt.np)
-    host = np.broadcast_to(zeros, shape) if dev.type == "meta" else np.zeros(shape, dt.np)
+    host = np.broadcast_to(zeros, shape) if devices.unreal(dev) else np.zeros(shape, dt.np)
     return with_strides(host, steps, dev, requires_grad)
 
 
@@ -366,7 +366,7 @@ _COPY_CONSTRUCT = (
 
 def _of_number(value: Any, shape: tuple[int, ...], dt: Any, dev: devices.device, requires_grad: bool) -> Tensor | None:
     """A tensor filled with a number that a program being traced reads, if the number is one and the dtype is wide."""
-    if type(value) is not Number or dev.type == "meta":
+    if type(value) is not Number or devices.unreal(dev):
         return None
     kinds = {float: (dtypes.float32, dtypes.float64), int: (dtypes.float64, dtypes.int64)}
     if dt not in kinds.get(value.__class__, ()):

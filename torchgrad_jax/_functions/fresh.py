@@ -80,7 +80,7 @@ def with_strides(
     host: np.ndarray, strides: tuple[int, ...], dev: devices.device, requires_grad: bool = False
 ) -> Tensor:
     """A new leaf with any strides; elements that share a place are kept once, as a window on the storage."""
-    if dev.type == "meta":
+    if devices.unreal(dev):
         return from_host(host, dev, requires_grad, strides)
     if not _overlaps(host.shape, strides):
         return from_host(host, dev, requires_grad, strides)
@@ -116,18 +116,25 @@ _CHANGING = threading.RLock()
 
 def filled(value: Any, shape: tuple[int, ...], dt: dtypes.dtype, dev: devices.device) -> Any:
     """An array of one value: 0, 1, or a 0-dim host array of the dtype."""
+    if dev.type == "meta" and not devices.unreal(dev):
+        dev = devices.CPU
     key = (value if value.__class__ is int else value.tobytes(), shape, dt, dev)
     found = _CONSTANTS.get(key)
     if found is None:
         check_shape(shape, dt.itemsize)
-        if dev.type == "meta":
+        if devices.unreal(dev):
             return abstract.AbstractArray(shape, dt.np)
         found = remember(key, transfer.full(shape, value, dt.np, dev))
     return found
 
 
 def remember(key: Any, found: Any) -> Any:
-    """Keep an array, if it is small, to be used again under its key."""
+    """Keep an array, if it is small, to be used again under its key.
+
+    A tensor on a target is a shape outside of the target's programs, and a constant inside.
+    """
+    if MODES.target is not None:
+        return found
     if found.nbytes <= _CACHED_BYTES:
         with _CHANGING:
             if len(_CONSTANTS) >= _CACHED_ARRAYS:
@@ -152,7 +159,7 @@ def is_constant(array: Any) -> bool:
 
 def known(key: Any) -> Any:
     """The array kept under a key, or None."""
-    return _CONSTANTS.get(key)
+    return None if MODES.target is not None else _CONSTANTS.get(key)
 
 
 def into(

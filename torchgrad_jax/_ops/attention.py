@@ -13,10 +13,11 @@ import numpy as np
 from jax import lax
 
 from .._core.arrays.kernels import is_half, scalar_name, widen
-from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .._core.jax.products import precision
 from .._core.jax.sizes import of_sizes
+from .._core.jax.target import platform
+from .._core.state import MODES
 from .helpers import is_bool, is_float, tangent_with_own_gradients
 from .inner import inner_op
 from .registry import Array, Dtype, Grad, op
@@ -87,7 +88,7 @@ def is_long(scores: int) -> bool:
 
 def _edge(heads: int) -> int:
     """How many queries, and how many keys, are in a block of so many heads: a power of two."""
-    scores = _ON_CPU if jax.default_backend() == "cpu" else _ELSEWHERE
+    scores = _ON_CPU if platform() == "cpu" else _ELSEWHERE
     return min(max(64, 1 << (math.isqrt(scores // heads).bit_length() - 1)), 1024)
 
 
@@ -126,14 +127,14 @@ def _over_rows(rows: Callable[..., Pair], n: int, edge: int | None, tangents: tu
     """
     if edge is None or edge >= n:
         return rows(0, n, *tangents)
-    block = control.checkpoint(rows, static_argnums=1)
+    block = jax.checkpoint(rows, static_argnums=1)
     split = [t if t is not None and t.shape[-2] == n else None for t in tangents]
 
     def given(parts: Any) -> list[Any]:
         return [t if part is None else part for t, part in zip(tangents, parts)]
 
     stacked = [_stacked(t, edge, -2) for t in split]
-    found = control.map_(lambda at: block(at[0], edge, *given(at[1])), (_firsts(n, edge), stacked))
+    found = lax.map(lambda at: block(at[0], edge, *given(at[1])), (_firsts(n, edge), stacked))
     joined = [jnp.moveaxis(a, 0, -3) for a in found]
     out, lse = (a.reshape(*a.shape[:-3], -1, a.shape[-1]) for a in joined)
     if rest := n % edge:
@@ -167,7 +168,7 @@ def _over_keys(
         return part(0, n, *(t for t, _ in tangents))
     split = [t if t is not None and t.shape[axis] == n else None for t, axis in tangents]
 
-    @functools.partial(control.checkpoint, static_argnums=2)
+    @functools.partial(jax.checkpoint, static_argnums=2)
     def grown(share: Any, first: Any, size: int, parts: list[Array | None]) -> Any:
         def take(share: Any, parts: Any) -> Any:
             given = [t if part is None else part for (t, _), part in zip(tangents, parts)]
@@ -175,12 +176,10 @@ def _over_keys(
 
         if last_row is None:
             return take(share, parts)
-        return control.cond(first <= last_row, take, lambda share, _: share, share, parts)
+        return lax.cond(first <= last_row, take, lambda share, _: share, share, parts)
 
     stacked = [_stacked(t, edge, axis) for t, (_, axis) in zip(split, tangents)]
-    share, _ = control.scan(
-        lambda share, at: (grown(share, at[0], edge, at[1]), None), start, (_firsts(n, edge), stacked)
-    )
+    share, _ = lax.scan(lambda share, at: (grown(share, at[0], edge, at[1]), None), start, (_firsts(n, edge), stacked))
     if rest := n % edge:
         ends = [_cut(t, n - rest, rest, axis) for t, (_, axis) in zip(split, tangents)]
         share = grown(share, n - rest, rest, ends)
@@ -359,10 +358,10 @@ def has_kernel(dtype: Any, queries: int, keys: int, features: int) -> bool:
 
 
 def _has_cudnn() -> bool:
-    first = jax.local_devices()[0]
-    if "cuda" not in str(getattr(first.client, "platform_version", "")):
+    first = jax.local_devices()[0] if MODES.target is None else MODES.target.devices[0]
+    if MODES.target is None and "cuda" not in str(getattr(first.client, "platform_version", "")):
         return False
-    return float(getattr(first, "compute_capability", 0)) >= 8.0
+    return float(getattr(first, "compute_capability", 0) or 0) >= 8.0
 
 
 def _by_cudnn(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Array:

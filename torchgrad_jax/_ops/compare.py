@@ -16,7 +16,6 @@ from .._core.arrays.kernels import category, cpp_name, refuse, refusing, scalar_
 from .._core.arrays.layouts import elementwise, preserved
 from .._core.arrays.meta import Meta
 from .._core.host import forms
-from .._core.jax import control
 from .helpers import broadcast, stays_complex
 from .registry import (
     COMMON,
@@ -206,7 +205,7 @@ def _gcd(x: Array, y: Array) -> Array:
         done = a == 0
         return choose(done, a, lax.rem(b, choose(done, 1, a))), choose(done, b, a)
 
-    return control.while_loop(lambda state: jnp.any(state[0] != 0), step, (_size(x), _size(y)))[1]
+    return lax.while_loop(lambda state: jnp.any(state[0] != 0), step, (_size(x), _size(y)))[1]
 
 
 def _lcm(x: Array, y: Array) -> Array:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
@@ -19,6 +18,7 @@ from .._core.errors.messages import legacy_type
 from .._core.jax.custom_jvp import custom_jvp, is_absent
 from .._core.jax.products import precision
 from .._core.jax.sizes import pinned
+from .._core.jax.target import platform
 from .._core.jax.unsplit import unsplit
 from .helpers import is_bool, is_complex
 from .registry import Array, Dims, NoGradient, op
@@ -91,7 +91,7 @@ def convolution(
         _check_transposed(input, weight, stride, padding, dilation, output_padding)
     x, w = input, weight
     # Accelerators multiply halves in units of their own, and add up in float32.
-    if jax.default_backend() == "cpu":
+    if platform() == "cpu":
         x, w = widen(x), widen(w)
     if transposed:
         y = _transposed(x, w, stride, padding, dilation, output_padding, groups)
@@ -248,7 +248,7 @@ def _convolved(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, di
     """A convolution of a stretched input; on a CPU in the form whose gradients XLA is fast with."""
     grows = any(lo + hi > d * (n - 1) for (lo, hi), d, n in zip(pads, dilation, w.shape[2:]))
     slow = (grows or any(s != 1 for s in stretch)) and all(s == 1 for s in stride)
-    if x.size == 0 or w.size == 0 or not slow or jax.default_backend() != "cpu":
+    if x.size == 0 or w.size == 0 or not slow or platform() != "cpu":
         return _convolve(x, w, stride, pads, stretch, dilation, groups)
     return _stretched(x, w, stretch, pads, dilation, groups)
 
@@ -288,7 +288,7 @@ def _convolve(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dil
         # Torch: without input channels there are no output channels.
         outer = w.shape[0] if x.shape[1] else 0
         return jnp.zeros((x.shape[0], outer, *_out_sizes(x, w, stride, pads, stretch, dilation)), x.dtype)
-    if groups > 1 and jax.default_backend() == "cpu":
+    if groups > 1 and platform() == "cpu":
         if w.shape[1] == 1 and math.prod(w.shape[2:]) <= _MAX_TAPS:
             return _depthwise(x, w, stride, pads, stretch, dilation, groups)
         if groups <= _MAX_SPLIT:
@@ -306,7 +306,7 @@ def _convolve(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dil
 
 def _plain(x: Array, w: Array, stride: Shape, pads: Pads, stretch: Shape, dilation: Shape) -> Array:
     """A convolution of one group. XLA's CPU backend has a fast kernel for two dimensions, and for one of float32."""
-    if jax.default_backend() == "cpu":
+    if platform() == "cpu":
         if all(v == 1 for v in (*w.shape[2:], *stretch)) and not any(map(any, pads)):
             return _pointwise(x, w, stride)
         slow = w.ndim == 5 or (w.ndim == 3 and x.dtype != np.float32)

@@ -20,7 +20,6 @@ from .._core.arrays.matrices import column_major, require_inexact, require_matri
 from .._core.errors import messages as errors, warn
 from .._core.errors.checks import fail_if, numpy_of, readable
 from .._core.errors.messages import LinAlgError
-from .._core.jax import control
 from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .helpers import is_complex
 from .inner import inner_op
@@ -93,7 +92,7 @@ def _leading_minor(a: Array) -> Array:
 
     n = a.shape[-1]
     whole = jnp.tril(a) + conj_t(jnp.tril(a, -1))
-    return control.fori_loop(0, n, eliminate, (whole, jnp.full(a.shape[:-2], n, jnp.int32)))[1]
+    return lax.fori_loop(0, n, eliminate, (whole, jnp.full(a.shape[:-2], n, jnp.int32)))[1]
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2))
@@ -105,7 +104,7 @@ def _cholesky(a: Array, upper: bool, forward: bool = False) -> tuple[Array, Arra
     low = lax.linalg.cholesky(a, symmetrize_input=False)
     pivots = jnp.real(diagonal_of(low))  # LAPACK divides by one that is infinite, and stops at the next
     bad = jnp.isnan(pivots).any(-1) | jnp.isinf(pivots[..., :-1]).any(-1)
-    info = control.cond(jnp.any(bad), lambda _: jnp.where(bad, _leading_minor(a), 0), lambda _: none, 0)
+    info = lax.cond(jnp.any(bad), lambda _: jnp.where(bad, _leading_minor(a), 0), lambda _: none, 0)
     return (conj_t(low) if upper else low), info
 
 

@@ -6,7 +6,6 @@ import functools
 import math
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import jax.scipy.special as jsp
 import numpy as np
@@ -16,6 +15,7 @@ from .._core.arrays.division import divide
 from .._core.arrays.dtypes import COMPLEX
 from .._core.arrays.kernels import category, half_as_float, refuse, refusing, where
 from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.target import platform
 from . import complexes
 from .helpers import erf, from_zero, tangent_with_own_gradients
 from .registry import FLOAT, Array, InPlace, Layout, elementwise_op, unary, with_rule
@@ -146,7 +146,7 @@ _log_gamma = with_rule(lax.lgamma, lambda x, y, t: t * _polygamma(0, x))
 
 @half_as_float
 def _lgamma(x: Array) -> Array:
-    if jax.default_backend() == "cpu":  # where `compiled_curves` has a better one
+    if platform() == "cpu":  # where `compiled_curves` has a better one
         return lax.lgamma(x)
     # in float64, as XLA's float32 kernel has few correct digits next to the zeros at 1 and 2
     return lax.lgamma(x.astype(jnp.float64)).astype(x.dtype)

@@ -13,11 +13,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from .._core.arrays import shapes
 from .._core.arrays.kernels import scalar_name
 from .._core.arrays.matrices import column_major, require_inexact, require_square, require_supported, size_text
-from .._core.jax import control
 from .helpers import diagonal_of, is_bool, is_complex, is_integral
 from .registry import Array, Grad, op
 
@@ -122,7 +122,7 @@ def _factor(a: Array, hermitian: bool) -> tuple[Array, Array, Array]:
         return k + jnp.where(two, jnp.int32(2), jnp.int32(1)), new, pivots, info
 
     start = (jnp.int32(0), _symmetric(a, hermitian), jnp.zeros(n, jnp.int32), jnp.int32(0))
-    _, a, pivots, info = control.while_loop(lambda s: s[0] < n, step, start)
+    _, a, pivots, info = lax.while_loop(lambda s: s[0] < n, step, start)
     return jnp.tril(a), pivots, info
 
 
@@ -157,8 +157,8 @@ def _solve(ld: Array, pivots: Array, b: Array, hermitian: bool) -> Array:
         b = b.at[before].set(other).at[k].set(own)
         return before - 1, swapped(b, k, jnp.abs(pivots[k]) - 1)
 
-    _, b = control.while_loop(lambda s: s[0] < n, forward, (jnp.int32(0), b))
-    return control.while_loop(lambda s: s[0] >= 0, backward, (jnp.int32(n - 1), b))[1]
+    _, b = lax.while_loop(lambda s: s[0] < n, forward, (jnp.int32(0), b))
+    return lax.while_loop(lambda s: s[0] >= 0, backward, (jnp.int32(n - 1), b))[1]
 
 
 @op(

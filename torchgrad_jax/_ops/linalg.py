@@ -24,7 +24,6 @@ from .._core.arrays.matrices import (
     vector_rhs,
 )
 from .._core.errors.checks import fail_if, readable
-from .._core.jax import control
 from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .helpers import anywhere, is_complex
 from .matrix_helpers import (
@@ -389,7 +388,7 @@ def _det_jvp(primals: Any, tangents: Any) -> Any:
     size = jnp.abs(diagonal_of(lu))
     eps = 100 * float(jnp.finfo(size.dtype).eps)
     singular = anywhere(jnp.min(size, -1) <= eps * jnp.max(size, -1))
-    t_det = control.cond(
+    t_det = lax.cond(
         singular,
         lambda a, lu, pivots, det, t: _cofactor_product(a, t),
         lambda a, lu, pivots, det, t: det * _trace_of_solution(a, lu, pivots, t),

@@ -18,7 +18,6 @@ from .._core.arrays.kernels import category, half_as_float, is_half, refuse, sca
 from .._core.arrays.matrices import require_not
 from .._core.errors.checks import fail_if, first_outside, integers, outside, readable
 from .._core.host import forms
-from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import broadcast, softplus, softplus_with_rule
 from .inner import inner_op
@@ -472,7 +471,7 @@ def _ctc_alphas(lp: Array, targets: Array, t_in: Array, t_out: Array, blank: int
         new = jax.nn.logsumexp(paths, axis=0) + at
         return where(t < t_in[:, None], jnp.maximum(new, never), a), None
 
-    last, _ = control.scan(step, start, (picked[1:], jnp.arange(1, lp.shape[0])))
+    last, _ = lax.scan(step, start, (picked[1:], jnp.arange(1, lp.shape[0])))
     end = 2 * t_out[:, None]
     final = jnp.take_along_axis(last, end, axis=1, mode="clip")[:, 0]
     prior = jnp.take_along_axis(last, jnp.maximum(end - 1, 0), axis=1, mode="clip")[:, 0]

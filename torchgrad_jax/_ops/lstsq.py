@@ -12,7 +12,6 @@ from jax import lax
 from .._core.arrays import shapes
 from .._core.arrays.kernels import scalar_name
 from .._core.arrays.matrices import require_matrix, require_square, require_supported
-from .._core.jax import control
 from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .helpers import anywhere, is_complex, is_float
 from .matrix_helpers import conj_t, converges_for_eigh, converges_for_svd, product, solve_triangular, svd_of_finite
@@ -152,7 +151,7 @@ def _lstsq_value(a: Array, b: Array, rcond: Any, values: bool) -> tuple[Array, A
         def of_lower_rank(a: Array, b: Array, q: Array, inverse: Array) -> tuple[Array, Array]:
             return _by_singular_values(a, b, rcond)[:2]
 
-        x, rank = control.cond(anywhere(~whole), of_lower_rank, solved, a, b, q, inverse)
+        x, rank = lax.cond(anywhere(~whole), of_lower_rank, solved, a, b, q, inverse)
         s = jnp.zeros((*a.shape[:-2], 0), squares.dtype)
     left = product(a, x) - b
     return x, jnp.sum(jnp.square(jnp.abs(left)), -2), rank, s

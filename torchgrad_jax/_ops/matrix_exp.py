@@ -8,7 +8,6 @@ import jax.numpy as jnp
 from jax import lax
 
 from .._core.arrays.matrices import require_inexact, require_square
-from .._core.jax import control
 from .helpers import anywhere, is_float
 from .matrix_helpers import identity, product, solve_system
 from .registry import Array, op
@@ -59,7 +58,7 @@ def linalg_matrix_exp(input: Array) -> Array:
 
     def square(x: Array, i: Array) -> tuple[Array, None]:
         again = (i < times)[..., None, None]
-        return control.cond(anywhere(i < times), lambda x: jnp.where(again, product(x, x), x), lambda x: x, x), None
+        return lax.cond(anywhere(i < times), lambda x: jnp.where(again, product(x, x), x), lambda x: x, x), None
 
-    x, _ = control.scan(square, x, jnp.arange(_MAX_SQUARINGS, dtype=times.dtype))
+    x, _ = lax.scan(square, x, jnp.arange(_MAX_SQUARINGS, dtype=times.dtype))
     return x.astype(input.dtype)

@@ -12,7 +12,6 @@ from jax import lax
 from .._core.arrays import shapes
 from .._core.errors.checks import fail_if, is_traced, numpy_of, readable
 from .._core.errors.messages import LinAlgError
-from .._core.jax import control
 from .._core.jax.custom_jvp import NO_TANGENT, custom_jvp
 from .._core.jax.sizes import value_of
 from .helpers import diagonal_of as diagonal_of, is_complex
@@ -92,7 +91,7 @@ def factorize(a: Array) -> tuple[Array, Array, Array]:
         perm = jnp.broadcast_to(jnp.arange(a.shape[-2], dtype=jnp.int32), a.shape[:-1])
         return a, jnp.zeros((*a.shape[:-2], k), jnp.int32), perm
     lu, pivots, perm = lax.linalg.lu(a)
-    lu = control.cond(jnp.isfinite(lu).all(), lambda a, lu: lu, _undefined_from_pivots, a, lu)
+    lu = lax.cond(jnp.isfinite(lu).all(), lambda a, lu: lu, _undefined_from_pivots, a, lu)
     return lu, pivots + 1, perm
 
 

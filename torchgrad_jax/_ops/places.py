@@ -13,7 +13,6 @@ from jax import lax
 
 from .._core.arrays import shapes
 from .._core.errors.checks import fail_if, first_outside, outside
-from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import anywhere, is_bool, is_complex, is_float, tangent_with_own_gradients
 from .registry import with_rule
@@ -308,7 +307,7 @@ def _product_slopes(x: Array, src: Array, y: Array, places: Places, include_self
         exact = spared * _product_of_other_zeros(x, factors, zeros, places)
         return jnp.where(several, _with_derivative_of(slopes, exact), slopes)
 
-    theirs = control.cond(anywhere(several), by_zeros, lambda *a: by_division(*a)[0], x, src, y)
+    theirs = lax.cond(anywhere(several), by_zeros, lambda *a: by_division(*a)[0], x, src, y)
     return product(own, src) / own, theirs
 
 

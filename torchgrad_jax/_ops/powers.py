@@ -15,7 +15,6 @@ from .._core.arrays.division import divide
 from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.arrays.kernels import category, half_as_float, refuse, refusing, where
 from .._core.host import forms
-from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
 from .helpers import broadcast
@@ -126,7 +125,7 @@ def _whole_power(x: Array, y: Array) -> Array:
     if first == bits:
         return out
     # Exponents from 64 on are rare, and the steps for them many.
-    return control.cond(
+    return lax.cond(
         jnp.any(y != 0), lambda o, x, y: _repeated_squares(o, x, y, bits - first)[0], lambda o, x, y: o, out, x, y
     )
 

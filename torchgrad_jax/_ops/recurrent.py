@@ -15,7 +15,6 @@ from jax import lax
 
 from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.arrays.kernels import category, refuse, scalar_name
-from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .._core.jax.own_kernels import jit
 from .._core.jax.products import precision
@@ -92,7 +91,7 @@ def _states(
         return state, state
 
     xg = _apply(x, w_ih, b_ih)
-    return control.scan(step, (h0, c0), (xg, _times(x.shape[0])), reverse=reverse)[1]
+    return lax.scan(step, (h0, c0), (xg, _times(x.shape[0])), reverse=reverse)[1]
 
 
 def _before(states: Any, first: Any, reverse: bool) -> Any:
@@ -125,7 +124,7 @@ def _states_jvp(mode: str, reverse: bool, primals: Any, tangents: Any) -> Any:
         return state, state
 
     now = (xg, hg, h, c, txg, thg, tproj, _times(x.shape[0]))
-    ths, tcs = control.scan(step, (th0, tc0), now, reverse=reverse)[1]
+    ths, tcs = lax.scan(step, (th0, tc0), now, reverse=reverse)[1]
     return (hs, cs), (ths, tcs)
 
 

@@ -16,7 +16,6 @@ from .._core.arrays.division import averaged, divide
 from .._core.arrays.dtypes import COMPLEX
 from .._core.arrays.kernels import is_half, refuse, scalar_name
 from .._core.arrays.matrices import require_inexact
-from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from . import complexes
 from .helpers import (
@@ -191,7 +190,7 @@ def _product(x: Array, dims: Shape, keepdim: bool, of_all: bool) -> Array:
                 others = _seen_as_zero(others, several)
             return lax.reduce_sum(others * t, axes=dims)
 
-        return control.cond(anywhere(zero), by_others, by_division, x, y, t)
+        return lax.cond(anywhere(zero), by_others, by_division, x, y, t)
 
     if not (is_float(x) or is_complex(x)):
         return _keep(value(x), dims, x.ndim, keepdim)

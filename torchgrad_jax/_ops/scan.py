@@ -15,7 +15,6 @@ from .._core.arrays import dtypes, shapes
 from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.arrays.kernels import cpp_name, refuse
 from .._core.arrays.meta import Meta
-from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp
 from .helpers import anywhere, convert, from_zero, has_zeros, is_bool, is_complex, is_float, is_integral
 from .ordering import along, permuting
@@ -117,7 +116,7 @@ def _running_product(x: Array, axis: int) -> Array:
         def by_scan(x: Array, y: Array, t: Array) -> Array:
             return jax.jvp(value, (x,), (t,))[1]
 
-        return control.cond(anywhere(zero), by_scan, by_division, x, y, t)
+        return lax.cond(anywhere(zero), by_scan, by_division, x, y, t)
 
     if not (is_float(x) or is_complex(x)) or not x.size:
         return value(x.reshape(x.shape or (1,))).reshape(x.shape)
@@ -182,7 +181,7 @@ def _logsumexp_scan(x: Array, axis: int) -> Array:
         return total, total
 
     rows = jnp.moveaxis(x, axis, 0)
-    rest = control.scan(step, rows[0], rows[1:])[1]
+    rest = lax.scan(step, rows[0], rows[1:])[1]
     return jnp.moveaxis(jnp.concatenate([rows[:1], rest]), 0, axis)
 
 
@@ -206,7 +205,7 @@ def _running_logsumexp(x: Array, axis: int, forward: bool = False) -> Array:
         own = jnp.exp(x - y)
         if forward:  # torch's forward mode gives -inf a weight of 0 in a total of -inf
             own = jnp.where(x == -jnp.inf, none, own)
-        out = control.associative_scan(join, (carry, own * t), axis=axis)[1]
+        out = lax.associative_scan(join, (carry, own * t), axis=axis)[1]
         # torch's forward mode subtracts the largest element first.
         if forward and not is_complex(x):
             top = jnp.max(x, axis=axis, keepdims=True)

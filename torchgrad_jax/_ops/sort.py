@@ -15,7 +15,6 @@ from .._core.arrays.dtypes import BOOL, COMPLEX, INTEGRAL
 from .._core.arrays.kernels import cpp_name, refuse, scalar_name
 from .._core.errors.checks import fail_if, numpy_of, outside, readable
 from .._core.host import forms, forms_of_order
-from .._core.jax import control
 from .._core.random.rounding import halves
 from .helpers import is_bool, is_complex, is_float
 from .ordering import along, permutation, permuting
@@ -120,7 +119,7 @@ def _search(edges: Array, x: Array, sorter: Array | None, right: bool) -> Array:
     low, high = jnp.zeros(x.shape, jnp.int64), jnp.full(x.shape, n, jnp.int64)
     if not n or not x.size:
         return low
-    return control.fori_loop(0, n.bit_length(), step, (low, high))[0]
+    return lax.fori_loop(0, n.bit_length(), step, (low, high))[0]
 
 
 def _check_sorter(sorted_sequence: Any, sorter: Any = None, **kwargs: Any) -> None:

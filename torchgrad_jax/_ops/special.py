@@ -15,7 +15,6 @@ from jax import lax
 from .._core.arrays.dtypes import COMPLEX
 from .._core.arrays.kernels import half_as_float, refuse, scalar_name
 from .._core.errors import messages as errors
-from .._core.jax import control
 from .._core.jax.custom_jvp import custom_jvp, is_absent
 from .helpers import broadcast, from_zero
 from .logarithms import times_log
@@ -440,7 +439,7 @@ def _polynomial(name: str, first: Callable[[Array], Array], step: Step, shifted:
             return k + 1, jnp.where(go, q, p), jnp.where(go, new, q)
 
         start = jnp.ones((), jnp.int64), jnp.ones_like(x), first(x)
-        _, _, y = control.while_loop(lambda s: s[0] < top, advance, start)
+        _, _, y = lax.while_loop(lambda s: s[0] < top, advance, start)
         y = jnp.where(degree == 0, 1, y)
         return jnp.where(degree < 0, 0, y)
 

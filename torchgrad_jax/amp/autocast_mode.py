@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import jax
 
 from .._core.arrays import devices, dtypes
+from .._core.arrays.devices import meant
 from .._core.builtin_functions import builtin, function_of
 from .._core.errors import warn
 from .._core.signals import contextmanager, restore, uninterrupted
@@ -117,8 +118,8 @@ def _cast_arguments(name: str, args: Any, kwargs: Any) -> tuple[Any, Any] | None
     for t in _tensors(args, kwargs):
         m = t._m
         found[m.dtype] = None
-        if kind is None and enabled.get(m.device.type):
-            kind = m.device.type
+        if kind is None and enabled.get(where := meant(m.device)):
+            kind = where
     if kind is None:
         return None
     if name in REFUSED[kind]:
@@ -182,7 +183,7 @@ def _cast_all(x: Any, kind: str, to: Any) -> Any:
     """The arguments, and what is in sequences and dictionaries among them, in another dtype."""
     if isinstance(x, Tensor):
         m = x._m
-        return _cast(x, to) if m.dtype is not to and m.dtype in _CAST and m.device.type == kind else x
+        return _cast(x, to) if m.dtype is not to and m.dtype in _CAST and meant(m.device) == kind else x
     if x.__class__ is tuple or x.__class__ is list:
         return x.__class__([_cast_all(v, kind, to) for v in x])
     if x.__class__ is dict:
@@ -264,6 +265,8 @@ def _checked_type(device_type: Any) -> str:
 
 
 def _has_gpu() -> bool:
+    if MODES.target is not None:
+        return MODES.target.platform == "cuda"
     try:
         return bool(jax.local_devices(backend="gpu"))
     except RuntimeError:

@@ -13,6 +13,7 @@ import jax
 
 from .._core.arrays.devices import to_jax
 from .._core.arrays.meta import Meta
+from .._core.jax.own_kernels import jit
 from .._core.signals import contextmanager, uninterrupted
 from .._core.state import INFERENCE, MODES, PACKING
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
@@ -453,7 +454,7 @@ def to_jaxpr(tensor: Tensor) -> Any:
         )
     segment = found[1]
     compiled = Compiled(segment.key)
-    return jax.make_jaxpr(compiled.fn)(*segment.given, *segment.args)
+    return jax.make_jaxpr(jit(compiled.pure()))(*segment.given, *segment.args)
 
 
 __all__ = [

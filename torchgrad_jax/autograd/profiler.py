@@ -364,7 +364,19 @@ def _profiler_enabled() -> bool:
 
 
 class emit_nvtx:
-    """Refused unless `enabled` is False: operations do not emit ranges for another tool here."""
+    """Refused unless `enabled` is False: operations do not emit ranges for another tool here.
+
+    Use `torch.profiler.profile` for a table of operations. Use `jax.profiler.trace` for the kernels of a GPU: it
+    writes a file for Perfetto or TensorBoard, in which the blocks of `record_function` are ranges. A program that is
+    written with this context runs on once `enabled` is False.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> import jax, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, jax.profiler.trace(folder):
+        ...     with torch.autograd.profiler.record_function("forward"), emit_nvtx(enabled=False):
+        ...         y = torch.ones(2).exp()
+    """
 
     def __init__(self, enabled: bool = True, record_shapes: bool = False) -> None:
         self.enabled, self.record_shapes = enabled, record_shapes
@@ -381,7 +393,7 @@ class emit_nvtx:
 
 
 class emit_itt(emit_nvtx):
-    """Refused unless disabled, as `emit_nvtx`."""
+    """Refused unless disabled, as `emit_nvtx`, which says what to use instead."""
 
 
 def load_nvprof(path: str | os.PathLike[str]) -> EventList:

@@ -15,6 +15,8 @@ NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for 
 
 def gpus() -> list[Any]:
     """The JAX devices."""
+    if MODES.target is not None:
+        return MODES.target.devices if MODES.target.platform == "cuda" else []
     devices.about_to_open()
     try:
         return jax.local_devices(backend="gpu")
@@ -52,7 +54,9 @@ def _arrays(device: Any) -> list[Any]:
 
 
 def wait(device: Any = None) -> None:
-    """Wait for everything that was started on a GPU."""
+    """Wait for everything that was started on a GPU. On a target nothing is."""
+    if MODES.target is not None:
+        return
     jax.device_put(0.0, gpu(device)).block_until_ready()
     wait_for(_arrays(device))
 

@@ -17,6 +17,7 @@ from jax.sharding import AxisType, Mesh
 from .._core.arrays.devices import explain_missing_cpu_devices, give_threads_to_many_cpu_devices, of_jax
 from .._core.arrays.dtypes import int32
 from .._core.signals import uninterrupted
+from .._core.state import MODES
 from .._engine.memory.tensor import Tensor
 from .._functions.create import tensor as _tensor
 from . import _beginning, _groups
@@ -88,6 +89,8 @@ class DeviceMesh:
         self._root = root
         self._flattened: dict[str, DeviceMesh] = {}
         self._process_groups: dict[tuple[int, ...], Any] = {}
+        if MODES.target is not None:
+            MODES.target.mesh = jax_mesh
         if root is self:
             _WHOLE.setdefault(jax_mesh, self)
 
@@ -384,7 +387,8 @@ def mesh_of(jax_mesh: Mesh) -> DeviceMesh:
     found = _WHOLE.get(jax_mesh)
     if found is None:
         first = jax_mesh.devices.ravel()[0]
-        at = {d: i for i, d in enumerate(jax.devices(first.platform))}
+        every = jax.devices(first.platform) if MODES.target is None else MODES.target.devices
+        at = {d: i for i, d in enumerate(every)}
         numbers = np.array([at[d] for d in jax_mesh.devices.ravel()], np.int32)
         found = DeviceMesh(
             of_jax(first).type, numbers.reshape(jax_mesh.devices.shape), mesh_dim_names=jax_mesh.axis_names
@@ -432,6 +436,8 @@ def _begin_group() -> None:
 
 def _devices(device_type: str, numbers: Any) -> Any:
     """The devices of a type, of all processes, of which a mesh takes some."""
+    if MODES.target is not None:
+        return np.array(MODES.target.devices)
     give_threads_to_many_cpu_devices()
     try:
         found = jax.devices(_PLATFORMS.get(device_type, device_type))

@@ -10,7 +10,7 @@ import sys
 import uuid
 from typing import Any
 
-from torchgrad_jax._alias.run import tell_children
+from torchgrad_jax._alias.start import tell_children
 
 from ._launch._agent import launch
 from ._launch._logs import streams

@@ -21,6 +21,7 @@ from .._engine.entry.bind import ops
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.node import AccumulateGrad, Node
 from .._engine.memory.derivative_stops import is_derived, under_jax
+from .._engine.memory.shared_values import LIVE
 from .._engine.memory.tensor import Tensor, alias_of, count_like, plain_alias
 
 
@@ -286,9 +287,11 @@ def transposed(level: Level) -> Iterator[None]:
     level.transposed = True
     if before is None:
         MODES.transposed = []
+    LIVE.add(level)  # nodes keep the values that they save
     try:
         yield
     finally:
+        LIVE.discard(level)
         MODES.transposed = before
 
 

@@ -16,7 +16,6 @@ from .._bridge.jax_side import control
 from .._core.arrays.devices import device
 from .._core.arrays.dtypes import dtype
 from .._core.errors.messages import FROZEN_RANDOM
-from .._core.jax.control import checkpoint as plain_checkpoint
 from .._core.random.keys import drawing_from
 from .._core.state import MODES
 from .._engine.entry.bind import ops
@@ -92,7 +91,7 @@ class _Loop:
             raise
 
     def _wrapped(self, body: Callable[..., Any]) -> Callable[..., Any]:
-        return plain_checkpoint(body, policy=self.policy) if self.checkpoint else body
+        return jax.checkpoint(body, policy=self.policy) if self.checkpoint else body
 
 
 class ScannedLayers:

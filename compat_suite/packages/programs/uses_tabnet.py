@@ -5,10 +5,14 @@ import io
 import tempfile
 
 import numpy as np
+import torch
 from pytorch_tabnet.pretraining import TabNetPretrainer
 from pytorch_tabnet.tab_model import TabNetClassifier
 
 EPOCHS = 10  # of three or four passes each
+# In single precision a change of the data by their last bit changes the last losses in the first digits.
+torch.set_default_dtype(torch.float64)
+torch.Tensor.float = torch.Tensor.double  # as which TabNet takes its data
 rng = np.random.default_rng(0)
 x = rng.normal(size=(120, 6)).astype(np.float32)
 x[:, 5] = rng.integers(0, 4, 120)

@@ -1,10 +1,10 @@
 """What eager code checks is checked in loops and branches, too, whose functions JAX traces as a whole."""
 
-import jax
 import pytest
 
 import torchgrad_jax as torch
 from tests.programs import complaint
+from torchgrad_jax import interop
 from torchgrad_jax._higher_order_ops import map as torch_map, scan as torch_scan, while_loop
 
 TABLE = torch.arange(12.0).reshape(4, 3)
@@ -60,16 +60,16 @@ def _in_the_condition(f, xs):
 
 LOOPS = {
     "scan": lambda f, xs: torch_scan(lambda c, x: (c + f(x), c * 1), NOTHING, xs)[0],
-    "jax.lax.scan": lambda f, xs: jax.lax.scan(lambda c, x: (c + f(x), None), NOTHING, xs)[0],
+    "interop.scan": lambda f, xs: interop.scan(lambda c, x: (c + f(x), None), NOTHING, xs)[0],
     "map": lambda f, xs: torch_map(f, xs).sum(),
-    "fori": lambda f, xs: jax.lax.fori_loop(0, len(xs), lambda k, c: c + f(xs[k]), NOTHING),
+    "fori": lambda f, xs: interop.fori_loop(0, len(xs), lambda k, c: c + f(xs[k]), NOTHING),
     "while": lambda f, xs: while_loop(
         lambda k, _: k < len(xs), lambda k, c: (k + 1, c + f(xs[k])), (torch.tensor(0), NOTHING)
     )[1],
     "condition": _in_the_condition,
     "cond": lambda f, xs: sum(torch.cond(x.sum() > -9, f, lambda x: x.sum() * 1.0, (x,)) for x in xs.unbind(0)),
-    "switch": lambda f, xs: sum(jax.lax.switch(torch.tensor(1), [lambda x: x.sum() * 1.0, f], x) for x in xs.unbind(0)),
-    "checkpoint": lambda f, xs: sum(jax.checkpoint(f)(x) for x in xs.unbind(0)),
+    "switch": lambda f, xs: sum(interop.switch(torch.tensor(1), [lambda x: x.sum() * 1.0, f], x) for x in xs.unbind(0)),
+    "checkpoint": lambda f, xs: sum(interop.checkpoint(f)(x) for x in xs.unbind(0)),
     "from_jax": lambda f, xs: sum(torch.from_jax(lambda a: f(torch.as_tensor(a)))(x) for x in xs.unbind(0)),
     "nested": _nested,
 }

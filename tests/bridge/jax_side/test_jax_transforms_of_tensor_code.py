@@ -93,7 +93,7 @@ def test_vmap_jvp_and_control_flow():
     assert jax.lax.cond(True, lambda x: x + 1, lambda x: x - 1, point()).tolist() == [2.0, 3.0, 4.0]
     rolled = jax.jit(lambda x: jax.lax.fori_loop(0, 3, lambda i, a: a * 2 + x[i], x))(point())
     assert rolled.tolist() == [19.0, 27.0, 35.0]
-    loop = jax.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2), (jnp.int32(0), point()))
+    loop = torch.interop.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 2), (jnp.int32(0), point()))
     assert loop[1].tolist() == [8.0, 16.0, 24.0]
 
 

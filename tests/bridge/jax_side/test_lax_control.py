@@ -12,12 +12,12 @@ import pytest
 
 import torchgrad_jax as torch
 from tests.own_gradients import saving_input
-from torchgrad_jax import _higher_order_ops as hops
+from torchgrad_jax import _higher_order_ops as hops, interop
 from torchgrad_jax._bridge.jax_side import value_loops
 
 
 def scanned(x, w):
-    carry, ys = jax.lax.scan(lambda c, r: (c * w + r, c.sin()), x[0], x)
+    carry, ys = interop.scan(lambda c, r: (c * w + r, c.sin()), x[0], x)
     return carry.sum() + (ys * ys).sum()
 
 
@@ -30,7 +30,7 @@ def scanned_by_hand(x, w):
 
 
 def looped(x, w):
-    return jax.lax.fori_loop(0, 3, lambda i, c: c * w + i, x).sum()
+    return interop.fori_loop(0, 3, lambda i, c: c * w + i, x).sum()
 
 
 def looped_by_hand(x, w):
@@ -40,7 +40,7 @@ def looped_by_hand(x, w):
 
 
 def until(x, w):
-    return jax.lax.while_loop(lambda c: c.abs().sum() < 100, lambda c: c * w + c.sign(), x).sum()
+    return interop.while_loop(lambda c: c.abs().sum() < 100, lambda c: c * w + c.sign(), x).sum()
 
 
 def until_by_hand(x, w):
@@ -57,7 +57,7 @@ def torch_until(x, w):
 
 
 def chosen(x, w):
-    return jax.lax.cond(x.sum() > 0, lambda x: (x * w).sum(), lambda x: (x * w * w).sum(), x)
+    return interop.cond(x.sum() > 0, lambda x: (x * w).sum(), lambda x: (x * w * w).sum(), x)
 
 
 def torch_chosen(x, w):
@@ -70,7 +70,7 @@ def chosen_by_hand(x, w):
 
 def switched(x, w):
     branches = [lambda x: x * 0, lambda x: x * w, lambda x: x.sin()]
-    return jax.lax.switch((x[0, 0] > 0) + 1, branches, x).sum()
+    return interop.switch((x[0, 0] > 0) + 1, branches, x).sum()
 
 
 class Sevenfold(torch.autograd.Function):
@@ -94,7 +94,7 @@ CASES = {
         lambda x, w: sum((x[:, 0] * w**k * x[:, -1 - k]).sum() for k in range(x.shape[1])),
     ),
     "map": (
-        lambda x, w: jax.lax.map(lambda r: (r * w).tanh().sum(), x).prod(),
+        lambda x, w: interop.map(lambda r: (r * w).tanh().sum(), x).prod(),
         lambda x, w: (x * w).tanh().sum(1).prod(),
     ),
     "map of torch": (
@@ -102,7 +102,7 @@ CASES = {
         lambda x, w: (x * w).tanh().sum(1).prod(),
     ),
     "associative_scan": (
-        lambda x, w: (jax.lax.associative_scan(lambda a, b: a * b, x) * w).sum(),
+        lambda x, w: (interop.associative_scan(lambda a, b: a * b, x) * w).sum(),
         lambda x, w: (torch.stack(multiplied(x)) * w).sum(),
     ),
     "associative_scan of torch": (
@@ -116,15 +116,15 @@ CASES = {
     "cond of torch": (torch_chosen, chosen_by_hand),
     "switch": (switched, lambda x, w: (x * w if x[0, 0] <= 0 else x.sin()).sum()),
     "checkpoint": (
-        lambda x, w: jax.checkpoint(lambda x, w: (x * w).sin().sum())(x, w),
+        lambda x, w: interop.checkpoint(lambda x, w: (x * w).sin().sum())(x, w),
         lambda x, w: (x * w).sin().sum(),
     ),
     "checkpoint with a closure": (
-        lambda x, w: jax.checkpoint(lambda x: (x * w).sin().sum())(x),
+        lambda x, w: interop.checkpoint(lambda x: (x * w).sin().sum())(x),
         lambda x, w: (x * w).sin().sum(),
     ),
     "custom Function": (
-        lambda x, w: jax.lax.scan(lambda c, r: (c + Sevenfold.apply(w * r).sum(), None), x.sum(), x)[0],
+        lambda x, w: interop.scan(lambda c, r: (c + Sevenfold.apply(w * r).sum(), None), x.sum(), x)[0],
         lambda x, w: x.sum() + Sevenfold.apply(w * x).sum(),
     ),
 }
@@ -251,7 +251,7 @@ NOT_ALIKE = {
         r"the false branch returns float32\[2\] and the true branch returns float32\[\]",
     ),
     "branches by number": (
-        lambda x: jax.lax.switch(x[0].long(), [torch.sin, torch.cos, lambda x: x.double()], x),
+        lambda x: interop.switch(x[0].long(), [torch.sin, torch.cos, lambda x: x.double()], x),
         r"branch 0 returns float32\[2\] and branch 2 returns float64\[2\]",
     ),
     "a condition": (
@@ -280,7 +280,7 @@ def test_what_cannot_be_one_program_is_an_error_that_says_so(name):
 WRITING = {
     "a branch": lambda x: torch.cond(x.sum() > 0, lambda x: x.add_(1), torch.sin, (x,)),
     "a branch, to a part": lambda x: torch.cond(x.sum() > 0, torch.sin, lambda x: x[0].add_(1) + x, (x,)),
-    "a branch by number": lambda x: jax.lax.switch(x[0].long(), [torch.sin, lambda x: x.mul_(2)], x),
+    "a branch by number": lambda x: interop.switch(x[0].long(), [torch.sin, lambda x: x.mul_(2)], x),
     "a loop": lambda x: torch.while_loop(lambda x: x.sum() < 9, lambda x: (x.mul_(2),), (x,)),
     "a loop's condition": lambda x: torch.while_loop(lambda x: x.mul_(2).sum() < 9, lambda x: (x * 2,), (x,)),
 }
@@ -295,12 +295,12 @@ def test_a_write_to_what_a_branch_or_a_loop_is_given_is_refused(name):
 
 
 def test_arrays_stay_arrays_and_tensors_tensors():
-    carry, ys = jax.lax.scan(lambda c, r: ((c[0] + 1, c[1] + r), r), (jnp.int32(0), torch.zeros(2)), torch.ones(3, 2))
+    carry, ys = interop.scan(lambda c, r: ((c[0] + 1, c[1] + r), r), (jnp.int32(0), torch.zeros(2)), torch.ones(3, 2))
     assert isinstance(carry[0], jax.Array)
     assert int(carry[0]) == 3
     assert isinstance(carry[1], torch.Tensor)
     assert isinstance(ys, torch.Tensor)
-    assert isinstance(jax.lax.scan(lambda c, r: (c + r, c), 0.0, jnp.ones(3))[0], jax.Array)
+    assert isinstance(interop.scan(lambda c, r: (c + r, c), 0.0, jnp.ones(3))[0], jax.Array)
 
 
 def test_a_function_is_traced_once():
@@ -311,16 +311,16 @@ def test_a_function_is_traced_once():
         return c * r, c
 
     for k in range(4):
-        carry, _ = jax.lax.scan(body, torch.tensor(1.0 + k), torch.ones(3))
+        carry, _ = interop.scan(body, torch.tensor(1.0 + k), torch.ones(3))
         assert carry.item() == 1.0 + k
     n = len(calls)
-    jax.lax.scan(body, torch.tensor(1.0), torch.ones(3))
+    interop.scan(body, torch.tensor(1.0), torch.ones(3))
     assert len(calls) == n
 
 
 def test_second_derivatives():
     w = torch.tensor(2.0, requires_grad=True)
-    out = jax.lax.scan(lambda c, r: (c * r * w, None), torch.ones(()), torch.tensor([1.0, 2.0, 3.0]))[0]
+    out = interop.scan(lambda c, r: (c * r * w, None), torch.ones(()), torch.tensor([1.0, 2.0, 3.0]))[0]
     (g,) = torch.autograd.grad(out, w, create_graph=True)
     assert torch.autograd.grad(g, w)[0].item() == 72.0
 
@@ -346,7 +346,7 @@ def test_module_in_a_scan_of_a_training_step():
         return total
 
     def with_scan():
-        return jax.lax.scan(lambda h, x: (cell(x + h).tanh(),) * 2, torch.zeros(3), xs)[1].sum()
+        return interop.scan(lambda h, x: (cell(x + h).tanh(),) * 2, torch.zeros(3), xs)[1].sum()
 
     def step(f):
         cell.zero_grad()
@@ -418,9 +418,9 @@ def test_kernels_keep_the_control_flow_of_jax(name):
 def test_functions_of_arrays_keep_their_arrays():
     @torch.from_jax
     def cumulated(x):
-        found = jax.lax.scan(lambda c, r: (c + r, c + r), jnp.zeros((), x.dtype), x)[1]
+        found = interop.scan(lambda c, r: (c + r, c + r), jnp.zeros((), x.dtype), x)[1]
         assert isinstance(found, jax.core.Tracer)
-        return jnp.sin(jax.lax.cond(True, lambda: found, lambda: -found))
+        return jnp.sin(interop.cond(True, lambda: found, lambda: -found))
 
     x = torch.ones(3, requires_grad=True)
     for f in (cumulated, torch.compile(cumulated)):
@@ -462,7 +462,7 @@ def test_each_function_has_its_own_operators(name):
     first, other, want = MADE_ALIKE[name]
 
     def run(f):
-        return jax.lax.scan(f, torch.zeros(()), torch.ones(3))[0].item()
+        return interop.scan(f, torch.zeros(()), torch.ones(3))[0].item()
 
     assert run(first) == 3.0
     assert run(other(first)) == want
@@ -472,13 +472,13 @@ def test_each_function_has_its_own_operators(name):
 def test_a_module_that_was_checkpointed_is_copied_and_pickled():
     layer = torch.nn.Linear(2, 2)
     x = torch.ones(1, 2)
-    want = jax.checkpoint(layer)(x)
+    want = interop.checkpoint(layer)(x)
     copied = copy.deepcopy(layer)
     loaded = pickle.loads(pickle.dumps(layer))
     with torch.no_grad():
         layer.weight.zero_()
     for m in (copied, loaded):
-        torch.testing.assert_close(jax.checkpoint(m)(x), want)
+        torch.testing.assert_close(interop.checkpoint(m)(x), want)
 
 
 def test_a_class_may_be_the_function():
@@ -486,13 +486,13 @@ def test_a_class_may_be_the_function():
         def __new__(cls, carry, row):
             return carry + row, carry
 
-    assert jax.lax.scan(Body, torch.zeros(()), torch.ones(3))[0].item() == 3.0
+    assert interop.scan(Body, torch.zeros(()), torch.ones(3))[0].item() == 3.0
 
 
 @pytest.mark.parametrize("static", [1, (1,), (-1,)], ids=str)
 def test_static_arguments_of_a_checkpoint(static):
     x = torch.ones(2, requires_grad=True)
-    f = jax.checkpoint(lambda x, n: x.sin() if n == "sin" else x * n, static_argnums=static)
+    f = interop.checkpoint(lambda x, n: x.sin() if n == "sin" else x * n, static_argnums=static)
     assert f(x, 3).tolist() == [3.0, 3.0]
     torch.testing.assert_close(f(x, "sin"), x.sin())
     torch.testing.assert_close(torch.autograd.grad(f(x, 5).sum(), x)[0], torch.full((2,), 5.0))
@@ -507,9 +507,9 @@ def test_each_policy_of_a_checkpoint_is_heeded():
 
     x = torch.ones(2, requires_grad=True)
     f = lambda x: x.sin().sin()  # noqa: E731
-    jax.checkpoint(f)(x).sum().backward()
+    interop.checkpoint(f)(x).sum().backward()
     assert not calls
-    jax.checkpoint(f, policy=policy)(x).sum().backward()
+    interop.checkpoint(f, policy=policy)(x).sum().backward()
     assert calls
 
 
@@ -521,18 +521,18 @@ def third(x):
     return x / 3
 
 
-untyped: Any = jax
+untyped: Any = interop
 FORMS = {
-    "positions": (lambda p, x: jax.lax.cond(p, double, third, x), [3.0]),
-    "operand=": (lambda p, x: jax.lax.cond(p, double, third, operand=x), [3.0]),
-    "the older form": (lambda p, x: untyped.lax.cond(p, x, double, x, third), [3.0]),
-    "names": (lambda p, x: jax.lax.cond(pred=p, true_fun=lambda: x * 2, false_fun=lambda: x / 3), [3.0]),
-    "both": (lambda p, x: untyped.lax.cond(p, double, third, x, operand=x), TypeError),
-    "unknown": (lambda p, x: untyped.lax.cond(p, double, third, x, linear=()), TypeError),
-    "switch": (lambda p, x: jax.lax.switch(p * 0 + 7, [double, third], operand=x), [0.5]),
-    "switch by a float": (lambda p, x: jax.lax.switch(p * 1.5, [double, third], x), TypeError),
-    "switch by a bool": (lambda p, x: jax.lax.switch(p, [double, third], x), TypeError),
-    "a loop to a float": (lambda p, x: jax.lax.fori_loop(0, 2.5, lambda i, x: x + 1, x), TypeError),
+    "positions": (lambda p, x: interop.cond(p, double, third, x), [3.0]),
+    "operand=": (lambda p, x: interop.cond(p, double, third, operand=x), [3.0]),
+    "the older form": (lambda p, x: untyped.cond(p, x, double, x, third), [3.0]),
+    "names": (lambda p, x: interop.cond(pred=p, true_fun=lambda: x * 2, false_fun=lambda: x / 3), [3.0]),
+    "both": (lambda p, x: untyped.cond(p, double, third, x, operand=x), TypeError),
+    "unknown": (lambda p, x: untyped.cond(p, double, third, x, linear=()), TypeError),
+    "switch": (lambda p, x: interop.switch(p * 0 + 7, [double, third], operand=x), [0.5]),
+    "switch by a float": (lambda p, x: interop.switch(p * 1.5, [double, third], x), TypeError),
+    "switch by a bool": (lambda p, x: interop.switch(p, [double, third], x), TypeError),
+    "a loop to a float": (lambda p, x: interop.fori_loop(0, 2.5, lambda i, x: x + 1, x), TypeError),
     "no function": (lambda p, x: untyped.checkpoint(policy=None), TypeError),
 }
 
@@ -563,8 +563,8 @@ def test_branches_return_what_they_return(which, compiled):
     def step(x, count):
         branches = [lambda x, n: (x + 1, n), lambda x, n: (x * 2, n + 1)]
         if which == "cond":
-            return jax.lax.cond(count < 5, branches[1], branches[0], x, count)
-        return jax.lax.switch(count, branches, x, count)
+            return interop.cond(count < 5, branches[1], branches[0], x, count)
+        return interop.switch(count, branches, x, count)
 
     x, count = (jax.jit(step) if compiled else step)(torch.ones(2), jnp.asarray(1, jnp.int32))
     assert isinstance(x, torch.Tensor)
@@ -577,14 +577,14 @@ def test_branches_return_what_they_return(which, compiled):
 
 
 def doubling(x):
-    return jax.lax.while_loop(lambda c: c.sum() < 20.0, lambda c: c * 1.5 + x * x, x)
+    return interop.while_loop(lambda c: c.sum() < 20.0, lambda c: c * 1.5 + x * x, x)
 
 
 def counted(x: Any):
     """Integers are carried and read besides."""
     last: Any = torch.tensor(3) if isinstance(x, torch.Tensor) else jnp.asarray(3)
     step = lambda s: (s[0] + 1, s[1] * x)  # noqa: E731
-    return jax.lax.while_loop(lambda s: (s[0] < last) & (s[1].sum() < 1e6), step, (last * 0, x))[1]
+    return interop.while_loop(lambda s: (s[0] < last) & (s[1].sum() < 1e6), step, (last * 0, x))[1]
 
 
 FORWARD = {
@@ -651,11 +651,11 @@ def kept_function(net):
 
 
 KEPT = {
-    "checkpoint": jax.checkpoint,
-    "scan": lambda f: lambda x, body=lambda c, r: (f(c) + r, None): jax.lax.scan(body, x, ROWS)[0],
-    "map": lambda f: lambda x: jax.lax.map(f, ROWS * x),
-    "fori": lambda f: lambda x, body=lambda i, c: f(c): jax.lax.fori_loop(0, 2, body, x),
-    "associative": lambda f: lambda x, add=lambda a, b: f(a) + b: jax.lax.associative_scan(add, ROWS * x),
+    "checkpoint": interop.checkpoint,
+    "scan": lambda f: lambda x, body=lambda c, r: (f(c) + r, None): interop.scan(body, x, ROWS)[0],
+    "map": lambda f: lambda x: interop.map(f, ROWS * x),
+    "fori": lambda f: lambda x, body=lambda i, c: f(c): interop.fori_loop(0, 2, body, x),
+    "associative": lambda f: lambda x, add=lambda a, b: f(a) + b: interop.associative_scan(add, ROWS * x),
 }
 PLAIN = {
     "checkpoint": lambda f: f,
@@ -695,7 +695,7 @@ def test_what_is_kept_with_a_function_knows_its_state(name, take):
 def test_a_module_that_was_checkpointed_is_a_pytree_as_before():
     net = torch.nn.Linear(3, 3)
     before = jax.tree.structure(net)
-    jax.checkpoint(net)(torch.ones(3, requires_grad=True)).sum().backward()
+    interop.checkpoint(net)(torch.ones(3, requires_grad=True)).sum().backward()
     assert jax.tree.structure(net) == before
     assert jax.eval_shape(lambda net, x: net(x), net, torch.ones(3)).shape == (3,)
 
@@ -728,7 +728,7 @@ def test_own_gradients_arrive_where_some_results_are_not_used(name, wrap, square
     def loss(square):
         def f(x):
             start = torch.zeros((), dtype=x.dtype)
-            return PARTS[name](*jax.lax.scan(lambda c, r: (c + r, square(r) + c), start, x))
+            return PARTS[name](*interop.scan(lambda c, r: (c + r, square(r) + c), start, x))
 
         return wrap(f)
 
@@ -745,6 +745,6 @@ def test_own_gradients_arrive_where_some_results_are_not_used(name, wrap, square
 
 def test_a_loop_is_unrolled_as_often_as_it_was_told():
     def loop(x):
-        return jax.lax.fori_loop(0, 4, lambda i, c: c * 2, x, unroll=2)
+        return interop.fori_loop(0, 4, lambda i, c: c * 2, x, unroll=2)
 
     assert "unroll=2" in str(jax.make_jaxpr(loop)(torch.ones(2)))

@@ -213,13 +213,13 @@ def test_loops_checkpoints_and_other_transforms():
     def step(net, _):
         return jax.tree.map(lambda a: a * 0.5, net), net(x).sum()
 
-    last, sums = jax.lax.scan(step, net, None, 3)
+    last, sums = torch.interop.scan(step, net, None, 3)
     agree(last.weight, net.weight / 8)
     agree(sums, torch.stack([net(x).sum() / 2**k for k in range(3)]))
-    g = jax.grad(lambda n: jax.checkpoint(lambda n, x: n(x).sin().sum())(n, x))(net)
+    g = jax.grad(lambda n: torch.interop.checkpoint(lambda n, x: n(x).sin().sum())(n, x))(net)
     net(x).sin().sum().backward()
     agree(g.weight, net.weight.grad)
-    chosen = jax.lax.cond(True, lambda n: n(x), lambda n: n(x) * 0, net)
+    chosen = torch.interop.cond(True, lambda n: n(x), lambda n: n(x) * 0, net)
     agree(chosen, net(x))
     _, t = jax.jvp(lambda n: n(x), (net,), (net,))
     agree(t, net(x))

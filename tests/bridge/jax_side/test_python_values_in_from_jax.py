@@ -170,7 +170,7 @@ def test_modules_of_flax_and_equinox():
 
 def test_a_zero_of_the_other_sign_is_another_argument():
     signed = torch.from_jax(lambda x, k: jnp.copysign(x, k))
-    fixed = jax.checkpoint(lambda x, k: jnp.copysign(x, k), static_argnums=1)
+    fixed = torch.interop.checkpoint(lambda x, k: jnp.copysign(x, k), static_argnums=1)
     for f in (signed, fixed):
         assert [f(torch.ones(()), k).item() for k in (0.0, -0.0, 0.0)] == [1.0, -1.0, 1.0]
 
@@ -190,13 +190,13 @@ def _under_autocast():
         return (h @ W).float(), row
 
     product = torch.from_jax(lambda x: (torch.as_tensor(x) @ W).float())
-    again = jax.checkpoint(lambda x: (x @ W).float())
+    again = torch.interop.checkpoint(lambda x: (x @ W).float())
     return {
         "from_jax": product,
         "checkpoint": again,
-        "scan": lambda x: jax.lax.scan(rows, x, torch.ones(3))[0],
-        "fori_loop": lambda x: jax.lax.fori_loop(0, 2, lambda i, h: (h @ W).float(), x),
-        "map": lambda x: jax.lax.map(again, x),
+        "scan": lambda x: torch.interop.scan(rows, x, torch.ones(3))[0],
+        "fori_loop": lambda x: torch.interop.fori_loop(0, 2, lambda i, h: (h @ W).float(), x),
+        "map": lambda x: torch.interop.map(again, x),
         "scan_layers": torch.scan_layers([_Product(), _Product()]),
     }
 
@@ -224,7 +224,7 @@ class _Doubling(torch.overrides.TorchFunctionMode):
 
 def test_a_function_mode_of_the_user_is_heeded_in_each_call():
     rows = torch.ones(2)
-    sines = lambda: jax.lax.scan(lambda h, _: (h, torch.sin(h)), torch.ones(()), rows)[1][0].item()  # noqa: E731
+    sines = lambda: torch.interop.scan(lambda h, _: (h, torch.sin(h)), torch.ones(()), rows)[1][0].item()  # noqa: E731
     kept = torch.from_jax(lambda x: torch.sin(torch.as_tensor(x)))
     for f in (sines, lambda: kept(torch.ones(())).item()):
         plain = f()

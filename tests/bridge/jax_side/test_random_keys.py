@@ -248,22 +248,24 @@ def _step(key, x):
 
 
 def _while(key, x):
-    return jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, *_step(*c[1:])), (0, key, x))[1:]
+    return torch.interop.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, *_step(*c[1:])), (0, key, x))[1:]
 
 
 def _cond(key, x):
-    return jax.lax.cond(x.sum() > 0, _step, lambda key, x: (key, x), key, x)
+    return torch.interop.cond(x.sum() > 0, _step, lambda key, x: (key, x), key, x)
 
 
 LOOPS = {
     "while": _while,
-    "fori": lambda key, x: jax.lax.fori_loop(0, 3, lambda i, c: _step(*c), (key, x)),
-    "scan": lambda key, x: jax.lax.scan(lambda c, _: (_step(*c), None), (key, x), None, 3)[0],
-    "scan-rows": lambda key, x: jax.lax.scan(lambda x, key: _step(key, x)[::-1], x, jax.random.split(key, 3))[::-1],
-    "map": lambda key, x: jax.lax.map(lambda a: _step(*a), (jax.random.split(key, 4), x)),
+    "fori": lambda key, x: torch.interop.fori_loop(0, 3, lambda i, c: _step(*c), (key, x)),
+    "scan": lambda key, x: torch.interop.scan(lambda c, _: (_step(*c), None), (key, x), None, 3)[0],
+    "scan-rows": lambda key, x: torch.interop.scan(lambda x, key: _step(key, x)[::-1], x, jax.random.split(key, 3))[
+        ::-1
+    ],
+    "map": lambda key, x: torch.interop.map(lambda a: _step(*a), (jax.random.split(key, 4), x)),
     "cond": _cond,
-    "switch": lambda key, x: jax.lax.switch(1, [lambda k, x: (k, x), _step], key, x),
-    "checkpoint": lambda key, x: jax.checkpoint(_step)(key, x),
+    "switch": lambda key, x: torch.interop.switch(1, [lambda k, x: (k, x), _step], key, x),
+    "checkpoint": lambda key, x: torch.interop.checkpoint(_step)(key, x),
 }
 
 

@@ -1,5 +1,8 @@
 """Tensors and parameters in JAX's trees: they match one another, and add nothing to the paths of leaves."""
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -125,15 +128,39 @@ INDICES = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", INDICES)
-def test_tensors_index_arrays(name):
+def test_an_index_of_tensors_is_refused_with_the_way_to_write_it(name):
+    """JAX asks nobody whether something is an index, so it takes tensors only as arrays."""
     a = jnp.arange(12.0).reshape(3, 4)
     parts = INDICES[name]
     ours = tuple(i if isinstance(i, slice) else torch.tensor(i) for i in parts)
     theirs = tuple(i if isinstance(i, slice) else np.array(i) for i in parts)
-    index = ours[0] if len(ours) == 1 else ours
-    assert jnp.array_equal(a[index], a[theirs])
-    assert jnp.array_equal(a.at[index].set(5.0), a.at[theirs].set(5.0))
-    if name in ("scalar", "rows", "two"):
-        assert jnp.array_equal(jax.jit(lambda a, i: a[i])(a, index), a[theirs])
+    for use in (
+        lambda i: a[i],
+        lambda i: a.at[i].set(5.0),
+        jax.jit(lambda i: a[i]) if name == "rows" else lambda i: a[i],
+    ):
+        with pytest.raises(IndexError, match=r"write array\[jnp.asarray\(index\)\]"):
+            use(ours[0] if len(ours) == 1 else ours)
+    as_arrays = tuple(i if isinstance(i, slice) else jnp.asarray(i) for i in ours)
+    assert jnp.array_equal(a[as_arrays], a[theirs])
+    assert torch.equal(torch.as_tensor(a)[ours], torch.as_tensor(a[theirs]))
+
+
+def test_jax_is_taught_about_trees_when_it_first_takes_a_tensor_apart():
+    code = """
+import jax
+first = jax.tree_util.PyTreeDef.flatten_up_to
+import torchgrad_jax as torch
+torch.ones(2, requires_grad=True).sum().backward()
+{use}
+print(jax.tree_util.PyTreeDef.flatten_up_to is first)
+"""
+    uses = {
+        "torch.to_jax(torch.sin)(jax.numpy.ones(2))": "True",
+        "jax.tree.map(lambda a: a, torch.ones(2))": "False",
+        "jax.tree.flatten(torch.nn.ReLU())": "False",
+    }
+    for use, want in uses.items():
+        run = subprocess.run([sys.executable, "-c", code.format(use=use)], capture_output=True, text=True, check=True)
+        assert run.stdout.strip() == want, use

@@ -133,9 +133,9 @@ def test_dropped_before_backward(name):
 
 
 @each
-@pytest.mark.parametrize("walk", ["fused", "node by node"])
+@pytest.mark.parametrize("walk", ["joined", "node by node"])
 def test_dropped_after_backward(name, walk, monkeypatch):
-    monkeypatch.setattr(segments, "WALKS_BEFORE_NUMPY", 0 if walk == "fused" else 1 << 40)
+    monkeypatch.setattr(segments, "WALKS", 0 if walk == "joined" else 1 << 40)
     monkeypatch.setattr(segments, "NODE_COST", 0)
     x, out = BUILDERS[name]()
     refs = [weakref.ref(out), *nodes(out)]

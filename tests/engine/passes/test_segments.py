@@ -1,4 +1,4 @@
-"""Three ways through a graph (node by node, compiled whole, in short segments) give the same."""
+"""The ways through a graph (node by node, joined whole or in short segments, fused) give the same."""
 
 import logging
 from unittest import mock
@@ -10,9 +10,11 @@ import torchgrad_jax
 from tests.differential import agree
 from tests.engine.graphs import GRAPHS
 from torchgrad_jax._core.jax.caches import KERNELS
+from torchgrad_jax._core.state import SETTINGS
 from torchgrad_jax._engine.passes import compiled_segments, segments, walk
 
 NEVER = 1 << 40
+WAYS = ("whole", "short", "mixed", "fused", "together")
 
 
 @pytest.fixture
@@ -25,8 +27,10 @@ def way(monkeypatch):
         monkeypatch.setattr(segments, "_IN_PARTS", {})
         monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
         monkeypatch.setattr(segments, "NODE_COST", 0)  # never worth it for being uncompiled
-        for times in ("WALKS_BEFORE_NUMPY", "WALKS_BEFORE_XLA"):
-            monkeypatch.setattr(segments, times, {"whole": 0, "short": 0, "mixed": 1}.get(name, NEVER))
+        monkeypatch.setattr(segments, "WALKS", {"node by node": NEVER, "mixed": 1}.get(name, 0))
+        monkeypatch.setattr(compiled_segments, "CALLS", 0 if name in ("fused", "together") else NEVER)
+        monkeypatch.setattr(compiled_segments._Writer, "is_all_in_numpy", lambda writer: False)
+        monkeypatch.setattr(SETTINGS, "equal_bits", name != "fused")
         monkeypatch.setattr(segments, "WHOLE", 0 if name in ("short", "mixed") else NEVER)
         monkeypatch.setattr(segments, "SIZE", 5 if name == "mixed" else 3)
         monkeypatch.setattr(segments, "SHORT", 1)
@@ -42,7 +46,7 @@ def way(monkeypatch):
         monkeypatch.setattr(owner, attribute, call)
 
     counting(segments.Compiled, "__init__", "kernels")
-    counting(segments.Compiled, "call", "compiled")
+    counting(segments.Compiled, "__call__", "compiled")
     counting(walk, "_visit", "walked")
     choose.count = count
     return choose
@@ -62,13 +66,13 @@ def test_ways_agree(name, way):
     way("node by node")
     want = outcome(name)
     assert not way.count["compiled"]
-    for kind in ("whole", "short", "mixed"):
+    for kind in WAYS:
         way(kind)
         agree({kind: outcome(name)}, {kind: want})
         # There is nothing to compile where the root is a leaf.
         if kind != "mixed" and name not in ("leaf_as_root", "leaf_itself"):
             assert way.count["compiled"], way.count
-        if kind == "whole":
+        if kind not in ("short", "mixed"):
             assert way.count["compiled"] <= 1, way.count
 
 
@@ -77,7 +81,7 @@ def test_ways_agree(name, way):
 def test_ways_agree_when_accumulating(name, way):
     way("node by node")
     want = outcome(name, again=True)
-    for kind in ("whole", "short", "mixed"):
+    for kind in WAYS:
         way(kind)
         agree({kind: outcome(name, again=True)}, {kind: want})
 
@@ -93,7 +97,7 @@ def test_captured_gradients_agree(name, way):
 
     way("node by node")
     want = captured()
-    for kind in ("whole", "short", "mixed"):
+    for kind in WAYS:
         way(kind)
         agree({kind: captured()}, {kind: want})
     way("whole")
@@ -120,7 +124,7 @@ def test_a_graph_is_compiled_when_it_comes_again(monkeypatch):
     monkeypatch.setattr(segments, "_IN_PARTS", {})
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     monkeypatch.setattr(segments, "NODE_COST", 0)
-    for n in range(segments.WALKS_BEFORE_NUMPY + 1):
+    for n in range(segments.WALKS + 1):
         assert len(segments._COMPILED) == 0, n
         outcome("dag")
     assert len(segments._COMPILED) == 1
@@ -212,8 +216,8 @@ def _interrupted(*args):
 
 
 def _break(monkeypatch, how):
-    """Let compiling fail as in a library."""
-    monkeypatch.setattr(compiled_segments, "_gradients", how)
+    """Let joining, and fusing, fail as in a library."""
+    monkeypatch.setattr(compiled_segments._Writer, "function", how)
 
 
 @pytest.mark.parametrize("kind", ["whole", "short"])
@@ -246,14 +250,14 @@ def test_an_interrupt_is_no_failure_to_compile(error, kind, way, monkeypatch):
 def test_what_cannot_be_compiled_is_tried_once(way, monkeypatch):
     way("whole")
     broken = mock.Mock(side_effect=RuntimeError("no"))
-    monkeypatch.setattr(compiled_segments, "_gradients", broken)
+    _break(monkeypatch, broken)
     for _ in range(3):
         outcome("dag")
     assert broken.call_count == 1
 
 
 def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
-    monkeypatch.setattr(compiled_segments, "_gradients", mock.Mock(side_effect=RuntimeError("no")))
+    _break(monkeypatch, mock.Mock(side_effect=RuntimeError("no")))
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     x = torchgrad_jax.arange(3.0, requires_grad=True)
     (rows,) = torchgrad_jax.autograd.grad(x * x, x, torchgrad_jax.eye(3), is_grads_batched=True)
@@ -261,18 +265,19 @@ def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(
-    ("n", "times"), [(3, segments.WALKS_BEFORE_NUMPY), (400, segments.WALKS_BEFORE_XLA)], ids=["NumPy", "XLA"]
-)
-def test_when_a_pass_is_compiled(monkeypatch, n, times):
-    """NumPy code costs milliseconds, and a kernel of XLA's a second."""
+@pytest.mark.parametrize(("n", "fuses"), [(3, False), (400, True)], ids=["NumPy", "XLA"])
+def test_when_a_pass_is_joined_and_fused(monkeypatch, n, fuses):
+    """To join kernels takes milliseconds, and to fuse those of XLA's a second."""
     monkeypatch.setattr(segments, "_walked", {})
     monkeypatch.setattr(segments, "_IN_PARTS", {})
     monkeypatch.setattr(segments, "_COMPILED", KERNELS.cache())
     monkeypatch.setattr(segments, "NODE_COST", 0)  # not for having kernels to compile anyway
     x = torchgrad_jax.ones(n, n, requires_grad=True)
-    for _ in range(times + 1):
-        assert not segments._COMPILED
+    for k in range(segments.WALKS + compiled_segments.CALLS + 1):
+        joined = [*segments._COMPILED.young.values()]
+        assert len(joined) == (k > segments.WALKS)
+        assert all(c._whole is None for c in joined)
         x.grad = None
         (x * 2).tanh().sum().backward()
-    assert len(segments._COMPILED) == 1
+    (joined,) = segments._COMPILED.young.values()
+    assert (joined._whole is not joined.fn) == fuses

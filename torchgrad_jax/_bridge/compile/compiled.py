@@ -8,11 +8,14 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import jax
+
 from ..._core.errors.messages import AsWritten
 from ..._core.jax import caches
 from ..._core.signals import contextmanager
 from ..._core.state import DUAL, FUNCTION_MODE, IN_RUN, INFERENCE, MODES, OBSERVED, PACKING, UNDER_JAX, WRITE_LOCK
 from ..._engine.memory.derivative_stops import under_jax
+from ..._engine.memory.tensor import Tensor
 from . import explain
 from .arguments import object_trees
 from .arguments.array_arguments import is_array_input
@@ -23,6 +26,7 @@ from .function_modes import autocast_off
 from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .many_steps import Batches, StepsDone, run_all
 from .patience import Patience
+from .plans.plan import Plan, plan_of
 from .program.entry import Entry
 from .program.program import Program
 from .programs import Programs
@@ -64,6 +68,8 @@ class Compiled:
         self.verification = Verification(fn, verify)
         self.settings = {"limit": limit, "fullgraph": fullgraph, "written": written, "checks": checks, "verify": verify}
         """What it was compiled with, for another one like it."""
+        self.target: Any = None
+        """The hardware that its programs are for, if it is not here."""
         self._function = Function(fn, self.batches, checks)
         POLICY.compiled.add(self)
 
@@ -172,11 +178,18 @@ class Compiled:
             >>> double.lower(torch.ones(3)).cost_analysis()["flops"]
             3.0
         """
+        if MODES.target is None:
+            return self._lower(args, kwargs)
+        there = Compiled(self.fn, **{**self.settings, "verify": 0})
+        there.target = MODES.target
+        return there._lower(args, kwargs)
+
+    def _lower(self, args: Any, kwargs: Any) -> Lowered:
         counts = dict(self.counts)
 
         def look(entry: Entry, inputs: Any) -> Any:
             try:
-                raise ProgramInspected(lowered(entry, inputs))
+                raise ProgramInspected(lowered(entry, inputs, self.fn))
             finally:
                 if entry.program.conditions.log is not None:
                     entry.program.conditions.log.restore()
@@ -191,6 +204,31 @@ class Compiled:
         raise RuntimeError(
             f"torch.compile: there is no program to look at, the function runs as it is written: {outcome.why}"
         )
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """What the program for these arguments needs on the hardware of `interop.target`, which need not be here.
+
+        Where the arguments are on the target, the function is called once before, on shapes alone, as a training
+        script does: then the state of its optimizer is part of the program.
+
+        Args:
+            args, kwargs: as for a call.
+
+        Returns:
+            Memory by what it is for, arithmetic, memory traffic, the least time of a step, exchanges between devices,
+            64-bit arithmetic that is emulated. `print` shows it as a table.
+
+        Raises:
+            RuntimeError: if there is no target, or if the function runs as it is written.
+        """
+        if MODES.target is None:
+            raise RuntimeError(
+                "a plan is made for a target: with torch.interop.target('v5e:2x2'): step.plan(...) plans for four TPUs"
+            )
+        tensors = [x for x in jax.tree.leaves((args, kwargs)) if isinstance(x, Tensor)]
+        if tensors and all(t._m.device.type == "meta" for t in tensors):
+            self(*args, **kwargs)
+        return plan_of(MODES.target, self.lower(*args, **kwargs))
 
     def explain(self) -> None:
         """Print what the programs of the function read, write, keep and check, and why it was traced again."""
@@ -344,6 +382,12 @@ class Compiled:
         stance = POLICY.stance
         if stance == "fail_on_recompile":
             raise RuntimeError(recompile(self.fn))
+        if MODES.target is not self.target:
+            if MODES.target is not None and MODES.target.called is not None:
+                MODES.target.called(self, call.args, call.kwargs)
+            return AsIs("programs for a target are made by `lower`, and do not run", How.NOW)
+        if self.target is not None:
+            return None
         late = stance is not None and stance != "eager_on_recompile" and self.counts["eager"]
         if (stance is not None and not late) or any(t._m.device.type == "meta" for t in call.tensors):
             return AsIs("it is not traced in this stance, or with tensors on the meta device", How.NOW)

@@ -8,7 +8,9 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ..._engine.memory.tensor import Tensor
+from ..._core.jax.target import compiled, like, lower
+from ..._core.state import MODES
+from ..._engine.memory.tensor import Tensor, placement_of
 from .program.entry import Entry
 from .program.program import Program
 from .trace.traced_program import Source
@@ -44,9 +46,18 @@ class Collective(NamedTuple):
 class Lowered:
     """A program for some arguments: as it was traced, and as XLA compiles it."""
 
-    def __init__(self, lowered: jax.stages.Lowered, backward: Lowered | None = None) -> None:
+    def __init__(
+        self,
+        lowered: jax.stages.Lowered,
+        backward: Lowered | None = None,
+        inputs: Sequence[tuple[str, Any]] = (),
+        jaxpr: Any = None,
+    ) -> None:
         self._lowered = lowered
+        self.inputs, self.jaxpr = inputs, jaxpr
+        """What stands for its inputs, each with what it is for; and its steps as they were traced."""
         self._compiled: Any = None
+        self.target = MODES.target
         self.backward = backward
         """The program of the backward pass, where the result of the function needs a gradient."""
 
@@ -61,7 +72,7 @@ class Lowered:
     def compile(self) -> jax.stages.Compiled:
         """The program as XLA compiled it, for those who want JAX's own object."""
         if self._compiled is None:
-            self._compiled = self._lowered.compile()
+            self._compiled = compiled(self._lowered, self.target)
         return self._compiled
 
     def optimized_text(self) -> str:
@@ -86,25 +97,40 @@ class Lowered:
         return f"<Lowered: {len(self.as_text().splitlines())} lines of StableHLO>"
 
 
-def lowered(entry: Entry, inputs: Sequence[Any]) -> Lowered:
-    """The program of an entry for these arguments, which is not run."""
+def lowered(entry: Entry, inputs: Sequence[Any], fn: Any) -> Lowered:
+    """The program of an entry for these arguments, which is not run; `fn` is the function that it was made of."""
     program, parts = entry.program, entry.program.parts
     args, sources = program.arguments(inputs), program.traced.sources
+    given = [_input(s, args) for s in sources]
+    about = [*zip(_purposes(sources, fn), given)], program.traced.jaxpr
     if parts is None:
         memory = iter([jax.ShapeDtypeStruct(m.shape, m.dtype.np) for _, m in program.inputs.spare])
-        xs = [next(memory) if i is None else _input(sources[i], args) for i in program.inputs.positions()]
+        xs = [next(memory) if i is None else given[i] for i in program.inputs.positions()]
         joint = program.joint
         if joint is not None and joint.kernel is not None:
             return Lowered(joint.lower(xs))
-        return Lowered(program.kernel.lower(*xs))
+        return Lowered(program.kernel.lower(*xs), None, *about)
     assert program.backward is not None
-    xs = [_input(s, args) for s in sources]
     if parts.is_joint:
-        return Lowered(parts.forward.lower(*xs))
-    outs = jax.eval_shape(parts.forward, *xs)
+        return Lowered(lower(parts.forward, *given))
+    outs = jax.eval_shape(parts.forward, *like(given))
     saved = outs[parts.n_results : parts.n_results + parts.between]
     slopes = [jax.ShapeDtypeStruct(m.shape, m.dtype.np) for m in program.backward.metas]
-    return Lowered(parts.forward.lower(*xs), Lowered(parts.backward.lower(saved, slopes)))
+    return Lowered(lower(parts.forward, *given), Lowered(lower(parts.backward, saved, slopes)), *about)
+
+
+def _purposes(sources: Sequence[Source], fn: Any) -> list[str]:
+    """What each input of a program is for."""
+    names, found = _names(fn), {"arg": "arguments", "grad": "gradients", "draw": "random numbers"}
+
+    def purpose(source: Source) -> str:
+        if source.kind != "tensor":
+            return found.get(source.kind, "numbers")
+        if ".state[" in names.get(id(source.what), ""):
+            return "optimizer"
+        return "parameters" if getattr(source.of, "_rg", False) else "buffers and others"
+
+    return [purpose(s) for s in sources]
 
 
 def _input(source: Source, args: Sequence[Any]) -> Any:
@@ -112,6 +138,9 @@ def _input(source: Source, args: Sequence[Any]) -> Any:
     if source.kind == "draw":
         assert source.meta is not None
         return jax.ShapeDtypeStruct(source.meta.shape, source.meta.dtype.np)
+    if MODES.target is not None and source.kind in ("tensor", "grad", "arg"):
+        st = source.storage(args) if source.kind != "arg" else args[source.what]._st
+        return MODES.target.like(source.array(args), placement_of(st))
     return source.array(args)
 
 

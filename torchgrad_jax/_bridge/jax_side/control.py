@@ -1,9 +1,9 @@
-"""Control flow of JAX's over tensors: `jax.lax.scan`, `cond`, `while_loop` and the like, as operators of the graph.
+"""JAX's control flow over tensors: `scan`, `cond`, `while_loop` and the like of `interop`, as operators of the graph.
 
-Where one of these functions of JAX's is given tensors (or is called inside of a compiled function), it becomes one
-recorded operator: gradients go to its arguments and to the tensors that its functions close over. In eager code the
-branch that a value chooses simply runs, and so does a loop that ends by its values. Code that JAX itself traces, and
-calls without tensors, are JAX's affair as ever.
+Where one of these functions is given tensors (or is called inside of a compiled function), it becomes one recorded
+operator: gradients go to its arguments and to the tensors that its functions close over. In eager code the branch that
+a value chooses simply runs, and so does a loop that ends by its values. In code that JAX itself traces, and without
+tensors, each is the function of `jax.lax` that has its name.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax import lax
 
 from ..._core.arrays.dtypes import INTEGRAL
 from ..._core.arrays.python_numbers import Number
@@ -32,12 +33,6 @@ from ..._functions import symbolic
 from ..compile.watch.notes import KEPT_UNDER
 from .inner_checks import any_failed, failures_like, first_failures, note_once, note_steps, with_checks
 from .interop import FromJax, _array_of, _Kept, from_jax
-
-_ORIGINALS = {
-    name: getattr(jax.lax, name)
-    for name in ("scan", "cond", "while_loop", "fori_loop", "map", "switch", "associative_scan")
-}
-_CHECKPOINT = jax.checkpoint
 
 
 def _is_tensor(x: Any) -> bool:
@@ -205,10 +200,32 @@ def scan(
     unroll: Any = 1,
     **options: Any,
 ) -> Any:
-    """`jax.lax.scan`, of tensors too."""
+    """Carry a state through the rows of tensors as `jax.lax.scan`, as one operator of the graph.
+
+    Args:
+        f: takes the state and a row, and gives the next state and a row of results. Tensors that it reads from outside
+            get gradients, too.
+        init: the first state.
+        xs: tensors whose rows are taken, in any pytree, or None.
+        length: how many steps there are, if there are no `xs`.
+        reverse: begin with the last row.
+        unroll: how many steps one turn of the compiled loop takes.
+        **options: others of `jax.lax.scan`.
+
+    Returns:
+        The last state, and the results of all steps.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> w = torch.tensor(2.0, requires_grad=True)
+        >>> last, _ = torch.interop.scan(lambda h, x: (h * w + x, h), torch.tensor(0.0), torch.ones(3))
+        >>> last.backward()
+        >>> last.item(), w.grad.item()
+        (7.0, 5.0)
+    """
     settings = {"length": length, "reverse": reverse, "unroll": unroll, **options}
     if not _ours(init, xs):
-        return _ORIGINALS["scan"](f, init, xs, **settings)
+        return lax.scan(f, init, xs, **settings)
     leaves, spec = _flat((init, xs))
     over = _Over(f, init, xs)
 
@@ -219,7 +236,7 @@ def scan(
             (carry, y), failures = over.checked(carry, row)
             return carry, (y, failures)
 
-        carry, (ys, failures) = _ORIGINALS["scan"](step, carry, rows, **settings)
+        carry, (ys, failures) = lax.scan(step, carry, rows, **settings)
         note_steps(failures, over.checks)
         return carry, ys
 
@@ -247,7 +264,7 @@ def repeated(
     def run(*arrays: Any) -> Any:
         first, stacked, others = jax.tree_util.tree_unflatten(spec, arrays)
         body = wrapped(lambda carry, row: over.checked(carry, row, *others))
-        last, failures = _ORIGINALS["scan"](body, first, stacked, length, unroll=unroll)
+        last, failures = lax.scan(body, first, stacked, length, unroll=unroll)
         note_steps(failures, over.checks)
         return last
 
@@ -255,15 +272,21 @@ def repeated(
 
 
 def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
-    """`jax.lax.map`, of tensors too."""
+    """Apply a function to each row as `jax.lax.map`, as one operator of the graph.
+
+    Args:
+        f: takes a row, and may read tensors from outside.
+        xs: tensors with rows, in any pytree.
+        batch_size: how many rows are taken at once, by `vmap`.
+    """
     if not _ours(xs):
-        return _ORIGINALS["map"](f, xs, batch_size=batch_size)
+        return lax.map(f, xs, batch_size=batch_size)
     leaves, spec = _flat(xs)
     over = _Over(f, xs)
 
     def run(*arrays: Any) -> Any:
         rows = jax.tree_util.tree_unflatten(spec, arrays)
-        found, failures = _ORIGINALS["map"](_anew(over.checked), rows, batch_size=batch_size)
+        found, failures = lax.map(_anew(over.checked), rows, batch_size=batch_size)
         note_steps(failures, over.checks)
         return found
 
@@ -271,23 +294,38 @@ def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> An
 
 
 def associative_scan(fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0) -> Any:
-    """`jax.lax.associative_scan`, of tensors too."""
+    """Combine rows with all rows before them as `jax.lax.associative_scan`, as one operator of the graph.
+
+    Args:
+        fn: associative; takes and gives many rows at once.
+        elems: tensors with rows, in any pytree.
+        reverse: begin with the last row.
+        axis: the dimension of the rows.
+    """
     if not _ours(elems):
-        return _ORIGINALS["associative_scan"](fn, elems, reverse, axis)
+        return lax.associative_scan(fn, elems, reverse, axis)
     leaves, spec = _flat(elems)
     over = _Over(fn, elems, elems)
 
     def run(*arrays: Any) -> Any:
         given = jax.tree_util.tree_unflatten(spec, arrays)
-        return _ORIGINALS["associative_scan"](_anew(over), given, reverse, axis)
+        return lax.associative_scan(_anew(over), given, reverse, axis)
 
     return _recorded("associative_scan", fn, ("associative", spec, tuple(over.tensors), reverse, axis), run, leaves)
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: Any = None) -> Any:
-    """`jax.lax.fori_loop`, of tensors too."""
+    """Repeat a step so many times as `jax.lax.fori_loop`, as one operator of the graph.
+
+    Args:
+        lower: the number of the first step.
+        upper: the number after that of the last one.
+        body_fun: takes the number of the step and the state, and gives the next state.
+        init_val: the first state.
+        unroll: how many steps one turn of the compiled loop takes.
+    """
     if not _ours(lower, upper, init_val):
-        return _ORIGINALS["fori_loop"](lower, upper, body_fun, init_val, unroll=unroll)
+        return lax.fori_loop(lower, upper, body_fun, init_val, unroll=unroll)
     bounds = [_known(x) for x in (lower, upper)]
     fixed = all(isinstance(b, int) for b in bounds)
     leaves, spec = _flat((init_val, [] if fixed else bounds))
@@ -298,14 +336,14 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
         given = bounds if fixed else given
         none, checks = failures_like(over, given[0], first)
         if not none:
-            return _ORIGINALS["fori_loop"](*given, _anew(over), first, unroll=unroll)
+            return lax.fori_loop(given[0], given[1], _anew(over), first, unroll=unroll)
 
         def step(i: Any, state: Any) -> Any:
             value, before = state
             value, failures = over.checked(i, value)
             return value, first_failures(before, failures)
 
-        found, failures = _ORIGINALS["fori_loop"](*given, step, (first, none), unroll=unroll)
+        found, failures = lax.fori_loop(given[0], given[1], step, (first, none), unroll=unroll)
         note_once(failures, checks)
         return found
 
@@ -320,9 +358,15 @@ def _known(x: Any) -> Any:
 
 
 def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
-    """`jax.lax.while_loop`, of tensors too."""
+    """Repeat a step while a condition holds as `jax.lax.while_loop`, with a gradient; eager code simply runs it.
+
+    Args:
+        cond_fun: takes the state, and gives a tensor of one bool.
+        body_fun: takes the state, and gives the next one.
+        init_val: the first state.
+    """
     if not _ours(init_val):
-        return _ORIGINALS["while_loop"](cond_fun, body_fun, init_val)
+        return lax.while_loop(cond_fun, body_fun, init_val)
     if _has_values():
         value = init_val
         while bool(cond_fun(value)):
@@ -376,9 +420,17 @@ def _flag(x: Any) -> Any:
 
 
 def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any], *operands: Any, **named: Any) -> Any:
-    """`jax.lax.cond`, of tensors too."""
-    if not _ours(pred, true_fun, operands, named):
-        return _ORIGINALS["cond"](pred, true_fun, false_fun, *operands, **named)
+    """Run one of two branches as `jax.lax.cond`, as one operator of a compiled program; eager code simply runs it.
+
+    Args:
+        pred: one bool that says which branch to take.
+        true_fun: takes the operands.
+        false_fun: takes the operands.
+        *operands: tensors, in any pytrees.
+        **named: the operand as `operand`, if there is one.
+    """
+    if not _ours(pred, true_fun, operands, named) and not _runs_a_branch(operands, named):
+        return lax.cond(pred, true_fun, false_fun, *operands, **named)
     if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
         # JAX's older form: cond(pred, of_true, true_fun, of_false, false_fun)
         x, on_true, y, on_false = true_fun, false_fun, *operands
@@ -390,15 +442,27 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
 
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, **named: Any) -> Any:
-    """`jax.lax.switch`, of tensors too."""
-    if not _ours(index, operands, named):
-        return _ORIGINALS["switch"](index, branches, *operands, **named)
+    """Run one of many branches as `jax.lax.switch`, as one operator of a compiled program; eager code simply runs it.
+
+    Args:
+        index: the number of the branch; the first or the last one, if there is none with that number.
+        branches: take the operands.
+        *operands: tensors, in any pytrees.
+        **named: the operand as `operand`, if there is one.
+    """
+    if not _ours(index, operands, named) and not _runs_a_branch(operands, named):
+        return lax.switch(index, branches, *operands, **named)
     operands = _operands("switch", operands, named)
     if isinstance(index, Tensor) and index.dtype.category != INTEGRAL:
         raise TypeError(f"Index type must be an integer, got {index.dtype}")
     if _has_values() or not isinstance(index, Tensor | jax.core.Tracer | Number):
         return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
     return _branches(index, branches, operands, lambda which: jnp.asarray(which).reshape(()).astype("int32"))
+
+
+def _runs_a_branch(operands: Any, named: Any) -> bool:
+    """Whether branches without arguments are plain code, which may read any tensors."""
+    return not operands and not named and _has_values() and not isinstance(MODES.run.uses, FromJax)
 
 
 def _operands(name: str, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
@@ -429,7 +493,7 @@ def _branches(
 
         branches = [branch(k) for k in range(len(overs))]
         try:
-            found, failures = _ORIGINALS["switch"](number(chosen), branches, *given)
+            found, failures = lax.switch(number(chosen), branches, *given)
         except TypeError as error:
             _explain_branches([over.kinds for over in overs], error)
             raise
@@ -456,8 +520,16 @@ def _explain_branches(kinds: Sequence[str], error: Exception) -> None:
 
 
 def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:
-    """`jax.checkpoint`, of functions over tensors too."""
-    plain = _CHECKPOINT(fun, **settings)
+    """Have the backward pass compute a function again as `jax.checkpoint`, as one operator of the graph.
+
+    Args:
+        fun: a function over tensors, or a module.
+        **settings: `policy`, `prevent_cse` and `static_argnums` of `jax.checkpoint`.
+
+    Returns:
+        The function, of tensors or arrays.
+    """
+    plain = jax.checkpoint(fun, **settings)
     options = dict(settings)
     static = settings.pop("static_argnums", ())
     chosen = tuple(sorted(settings.items()))
@@ -467,14 +539,14 @@ def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:
         if MODES.run.at_once and not _has_tensors(args, kwargs):
             return plain(*args, **kwargs)
         if under_jax() or not _ours(args, kwargs):
-            return _CHECKPOINT(_anew(fun), **options)(*args, **kwargs)
+            return jax.checkpoint(_anew(fun), **options)(*args, **kwargs)
         of, given, fixed = _without(fun, args, static)
         leaves, spec = _flat((given, kwargs))
         over = _Over(lambda args, kwargs: of(*args, **kwargs), given, kwargs)
 
         def run(*arrays: Any) -> Any:
             given = jax.tree_util.tree_unflatten(spec, arrays)
-            found, failures = _CHECKPOINT(_anew(over.checked), **settings)(*given)
+            found, failures = jax.checkpoint(_anew(over.checked), **settings)(*given)
             note_once(failures, over.checks)
             return found
 
@@ -497,13 +569,6 @@ def _without(fun: Any, args: Sequence[Any], static: Any) -> tuple[Any, list[Any]
 
     given = [x for i, x in enumerate(args) if i not in fixed]
     return of, given, tuple((i, _Kept(x)) for i, x in fixed.items())
-
-
-_OURS: tuple[Any, ...] = (scan, cond, while_loop, fori_loop, map_, switch, associative_scan)
-for _fn in _OURS:
-    _name = _fn.__name__.rstrip("_")
-    setattr(jax.lax, _name, functools.wraps(_ORIGINALS[_name])(_fn))
-jax.checkpoint = jax.remat = functools.wraps(_CHECKPOINT)(checkpoint)
 
 
 # --- for torch's names ----------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import IO, Any
 
 import jax
@@ -23,6 +24,7 @@ from ..._core.errors.messages import AsWritten, NoDerivative, Unsupported
 from ..._core.files.atomic import replacing
 from ..._core.jax.homes import home_of
 from ..._core.jax.own_kernels import jit
+from ..._core.jax.target import platform, traced_for
 from ..._core.random.keys import checked, drawing_from
 from ..._core.state import GRAD, MODES
 from ..._engine.graph.history import edge_of, requires_grad_of
@@ -264,6 +266,7 @@ def export(
             same name means the same size.
         constraints: what holds of these sizes, as `["b >= 2"]`: `x[1:]` needs that.
         platforms: where it is to run, for example `["cpu", "cuda", "tpu"]`; by default where JAX runs now.
+            What depends on the platform is chosen for the first of them, unless JAX runs on one of them now.
         gradients: also export the backward pass with respect to the arguments.
         rngs: a key of `jax.random`, for functions that draw random numbers. The program takes them from the key that
             it is called with, as `rngs=`.
@@ -279,7 +282,20 @@ def export(
         tensor([0., 0., 0.])
     """
     _check_options(kwargs, shapes, constraints, platforms)
-    made = _Maker(f, args, dict(kwargs or {}), shapes, constraints, rngs)
+    with _traced_for(platforms):
+        return _exported(f, args, dict(kwargs or {}), shapes, constraints, platforms, gradients, rngs)
+
+
+def _traced_for(platforms: Sequence[str] | None) -> Any:
+    """Trace for the first of some platforms, unless the one that JAX has is among them."""
+    here = {"gpu": ("cuda", "rocm")}.get(platform(), (platform(),))
+    return nullcontext() if not platforms or {*platforms} & {*here} else traced_for(platforms[0])
+
+
+def _exported(
+    f: Any, args: Any, kwargs: dict[str, Any], shapes: Any, constraints: Any, platforms: Any, gradients: bool, rngs: Any
+) -> Exported:
+    made = _Maker(f, args, kwargs, shapes, constraints, rngs)
     forward = made.traced(False)
     state = [s.storage(forward.leaves[0]).array for s in _inputs(forward)]
     program = made.exported(forward, platforms)

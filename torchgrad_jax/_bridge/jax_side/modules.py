@@ -14,7 +14,7 @@ import jax
 from ..._core.state import MODES
 from ..._engine.memory.tensor import Tensor, alias_of
 from .module_snapshots import ModuleSnapshot, SnapshotReader, SnapshotWriter
-from .trees import MODULES, as_class, rebuilt
+from .trees import MODULES, as_class, rebuilt, teach_trees
 
 _EMPTY: dict[str, type] = {}
 """Containers that each module has, and that are left out of frames while they are empty."""
@@ -66,6 +66,7 @@ def _parts(module: Any) -> tuple[list[str], list[Tensor]]:
 
 def _taken_apart(module: Any) -> tuple[list[tuple[str, Tensor, bool]], ModuleSnapshot]:
     """Name and tensor of each child, and whether it is a buffer."""
+    teach_trees()
     modules = dict(_named_modules(module, {}))
     writer = SnapshotWriter(_BASES[0], _HIDDEN, {id(m): m for m in modules.values()})
     named = [

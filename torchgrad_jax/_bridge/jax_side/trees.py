@@ -6,7 +6,8 @@ that leaf: tracers, descriptions of shapes, the tensors of a Jacobian.
 
 from __future__ import annotations
 
-import functools
+import sys
+import threading
 from typing import Any
 
 import jax
@@ -20,16 +21,21 @@ from ..._core.jax.running_transforms import HOME_OF_JAX, began, running
 from ..._core.state import GRAD, MODES, UNDER_JAX, Modes
 from ..._engine.graph.history import grad_fn_of, requires_grad_of
 from ..._engine.memory.derivative_stops import is_differentiated, is_traced
+from ..._engine.memory.escapes import OF_CONTROL_FLOW, traced_for
 from ..._engine.memory.strided import read
 from ..._engine.memory.tensor import Tensor, alias_of, born, extras, make_of, wrap_array
 from ..._engine.modes.belonging import follow_jax
 from ..._engine.tensor.values import GRAPH_LOST, array_for_jax, loses_derivative, value_for_jax
 from ..._functions.fresh import own_array
+from .lost_gradients import is_taken_in_steps, refuse_as_condition
 
 
 def _children(t: Tensor) -> tuple[tuple[Any], Any]:
+    teach_trees()
     leaf = t._rg and t._fn is None and (t._x is None or not t._x.followed)
     loses = loses_derivative(t)
+    if (leaf or loses or requires_grad_of(t)) and is_taken_in_steps(t, loses):
+        leaf = False  # a step of a loop gives no leaf, and has to give what it was given
     # Results that come from a closure are refused, too.
     if (loses and isinstance(t._st.array, jax.core.Tracer)) or _is_given_from_outside(t):
         raise RuntimeError(GRAPH_LOST)
@@ -42,6 +48,8 @@ def _children(t: Tensor) -> tuple[tuple[Any], Any]:
     # JAX has put something of its own in the array's place.
     if not isinstance(t._st.array, jax.Array | np.ndarray):
         return (t._st.array,), description
+    if t._m.dtype is dtypes.bool_ and isinstance(t._st.array, jax.core.Tracer):
+        refuse_as_condition(t)
     own_array(t)
     return (value_for_jax(t),), description
 
@@ -97,9 +105,12 @@ def as_class(t: Tensor, cls: type[Tensor], requires: bool) -> Tensor:
 
 
 def _of_jax_alone(trace: Any) -> bool:
-    """Whether what is traced is a function of JAX's own (`jnp.sin`), called by code that JAX does not trace."""
+    """Whether what is traced is a function of JAX's own (`jnp.sin`), called by code that JAX does not differentiate."""
     source = getattr(getattr(getattr(trace, "frame", None), "debug_info", None), "func_filename", None)
-    return str(source).startswith(HOME_OF_JAX) and not began(getattr(trace, "parent_trace", None))
+    around: Any = getattr(trace, "parent_trace", None)
+    while traced_for(around) in OF_CONTROL_FLOW:
+        around = around.parent_trace
+    return str(source).startswith(HOME_OF_JAX) and not began(around)
 
 
 def _described(leaf: Any) -> Any:
@@ -144,46 +155,36 @@ def _new_class(cls: type[Tensor], **kwargs: Any) -> None:
 
 
 def _teach_jax() -> None:
-    """Let JAX's own functions take tensors for arrays, and `jax.grad` a tensor for a result."""
-    private.AVALS[Tensor] = lambda t: jax.typeof(read(t))
+    """Let JAX's own functions take tensors for arrays."""
+    private.AVALS[Tensor] = _described_to_jax
     private.CANONICAL[Tensor] = array_for_jax
-    private.SEED.wrap(lambda seed: lambda x: jax.tree.map(seed, x) if isinstance(x, Tensor) else seed(x))
-    # Tensors index JAX's arrays: `array[tensor]`, `array.at[tensor]`.
-    private.INDICES.wrap(lambda parse: lambda indices, *args: parse(tuple(map(_index, indices)), *args))
 
 
-def _teach_custom_derivatives() -> None:
-    """Refuse tensors whose graph would end at a function with a derivative of JAX's, such as `jax.nn.relu`.
+def _described_to_jax(t: Tensor) -> Any:
+    caller = sys._getframe(1).f_back
+    if caller is not None and caller.f_code.co_name == "_is_boolean_index":
+        raise IndexError(_INDEX)
+    return jax.typeof(read(t))
 
-    Called by code that nothing traces, it would compute with arrays, and give an array.
+
+_INDEX = (
+    "an array of JAX's takes arrays as indices, not tensors: write array[jnp.asarray(index)], or "
+    "torch.as_tensor(array)[index]"
+)
+_taught = False
+_TEACHING = threading.Lock()
+
+
+def teach_trees() -> None:
+    """Let trees match where one has a parameter and the other a plain tensor or an array; modules likewise.
+
+    A node of JAX's matches only nodes of its own class, so `flatten_up_to` is replaced, and `jax.grad` begins with an
+    array where the function gives a tensor. No program needs either before JAX first takes a tensor apart: until then
+    both are JAX's own.
     """
-    for cls in (jax.custom_jvp, jax.custom_vjp):
-        cls.__call__ = _refusing(cls.__call__)
-
-
-def _refusing(call: Any) -> Any:
-    @functools.wraps(call)
-    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
-        for x in (*args, *kwargs.values()):
-            if isinstance(x, Tensor) and loses_derivative(x):
-                raise RuntimeError(GRAPH_LOST)
-        return call(self, *args, **kwargs)
-
-    return checked
-
-
-def _index(x: Any) -> Any:
-    """A part of an index, with arrays in the place of tensors."""
-    if isinstance(x, slice):
-        return slice(*[_index(part) for part in (x.start, x.stop, x.step)])
-    return array_for_jax(x) if isinstance(x, Tensor) else x
-
-
-def _teach_trees() -> None:
-    """Let trees of JAX's match where one has a parameter and the other a plain tensor or an array; modules likewise.
-
-    A node of JAX's matches only nodes of its own class, and each adds a step to the paths of its leaves.
-    """
+    global _taught
+    if _taught:
+        return
 
     def matching(match: Any) -> Any:
         def flatten_up_to(self: Any, tree: Any) -> list[Any]:
@@ -197,6 +198,19 @@ def _teach_trees() -> None:
 
         return flatten_up_to
 
+    with _TEACHING:
+        if not _taught:
+            private.MATCH.wrap(matching)
+            private.SEED.wrap(lambda seed: lambda x: jax.tree.map(seed, x) if isinstance(x, Tensor) else seed(x))
+            _taught = True
+
+
+def _teach_key_paths() -> None:
+    """Have a tensor add no step to the paths of leaves, as a node of JAX's does.
+
+    JAX has the path of a leaf when it first asks a tensor for one, so this cannot wait for that.
+    """
+
     def naming(flatten: Any) -> Any:
         def flatten_with_path(self: Any, *args: Any, **kwargs: Any) -> Any:
             found, treedef = flatten(self, *args, **kwargs)
@@ -207,7 +221,6 @@ def _teach_trees() -> None:
 
         return flatten_with_path
 
-    private.MATCH.wrap(matching)
     private.PATHS.wrap(naming)
 
 
@@ -274,5 +287,4 @@ register(Tensor)
 _new_class.__name__ = "__init_subclass__"
 Tensor.__init_subclass__ = classmethod(_new_class)  # type: ignore[assignment]
 _teach_jax()
-_teach_custom_derivatives()
-_teach_trees()
+_teach_key_paths()

@@ -18,7 +18,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from ..._core.jax import control
 from ..._core.random.keys import is_key, words_of
 from .forward_mode import with_rule
 
@@ -117,7 +116,7 @@ def _is_floating(x: Any) -> bool:
 
 def _run(loop: _Loop, *args: Any) -> tuple[Any, ...]:
     x, read, tested = loop.split(args)
-    return control.while_loop(lambda x: loop.test(x, tested), lambda x: loop.step(x, read), x)
+    return lax.while_loop(lambda x: loop.test(x, tested), lambda x: loop.step(x, read), x)
 
 
 def _push(loop: _Loop, args: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:
@@ -143,7 +142,7 @@ def _forward(loop: _Loop, *args: Any) -> Any:
     first, read, tested = loop.split(args)
 
     def keep(n: Any, x: Any, slots: Any, stride: Any) -> Any:
-        slots, stride = control.cond(n == stride * _SLOTS, _halved, lambda s, k: (s, k), slots, stride)
+        slots, stride = lax.cond(n == stride * _SLOTS, _halved, lambda s, k: (s, k), slots, stride)
         at = n // stride
         kept = lambda s, v: s.at[at].set(jnp.where(n % stride == 0, v, s[at]))  # noqa: E731
         return tuple(map(kept, slots, x)), stride

@@ -100,6 +100,8 @@ class device:
             raise RuntimeError(f"Expected one of {_KNOWN} device type at start of device string: {type}")
         return _intern(type, index)
 
+    on_target = False
+
     @property
     def _seen(self) -> device:
         """The device that users see on a tensor that is here."""
@@ -150,9 +152,13 @@ def about_to_open() -> None:
         BEFORE_OPENING.pop()()
 
 
-@functools.cache
 def first() -> device:
-    """The first of JAX's devices in this process: a GPU or TPU where there is one."""
+    """The first of JAX's devices in this process: a GPU or TPU where there is one; in a target, its first."""
+    return _first_here() if MODES.target is None else device(_TYPES[MODES.target.platform], 0)
+
+
+@functools.cache
+def _first_here() -> device:
     about_to_open()
     return of_jax(jax.local_devices()[0])
 
@@ -185,6 +191,8 @@ def of_jax(jdevice: Any) -> device:
 @functools.cache
 def _local_index(jdevice: Any) -> int:
     """The number of a device in its own process. JAX numbers the devices of all processes together."""
+    if MODES.target is not None:
+        return MODES.target.devices.index(jdevice)
     mine = jax.local_devices(process_index=jdevice.process_index, backend=jdevice.client)
     return mine.index(jdevice)
 
@@ -204,6 +212,11 @@ class FakeDevice(device):
     @property
     def _seen(self) -> device:
         return self.real
+
+    @property
+    def on_target(self) -> bool:
+        """Whether it is one of hardware that programs are made for, see `_core.jax.target`."""
+        return self.number < 0
 
     def __str__(self) -> str:
         return str(self.real)
@@ -226,11 +239,28 @@ def fake(real: device, number: int, mixes: bool) -> FakeDevice:
 
 
 def _in_mode(dev: device) -> device:
-    """The fake device in the place of `dev` where new tensors are to be fake ones."""
+    """The fake device in the place of `dev` where new tensors are to be fake ones, or lie on a target."""
+    target = MODES.target
+    if target is not None and dev.type == _TYPES[target.platform]:
+        return fake(dev, target.number, True)
     mode = MODES.fake
     if mode is None or isinstance(dev, FakeDevice):
         return dev
     return fake(dev, mode.number, mode.allow_non_fake_inputs)
+
+
+def unreal(dev: device) -> bool:
+    """Whether what is made on a device has no elements. In a program for a target constants have theirs."""
+    return dev.type == "meta" and (MODES.target is None or MODES.run.at_once)
+
+
+def meant(dev: device) -> str:
+    """Return the type of the device that computes: of a tensor without elements the one that it says it is on.
+
+    In a program for a target the meta device stands for the target.
+    """
+    seen = dev._seen.type
+    return _TYPES[MODES.target.platform] if seen == "meta" and MODES.target is not None else seen
 
 
 def no_accelerator() -> bool:

@@ -40,6 +40,7 @@ def guarded(run: Callable[..., Any], dev: device) -> Callable[..., Any]:
             raise explained(error, dev) from error
 
     kernel.kernel, kernel.check = run, _no_check
+    kernel.guards = run
     return kernel
 
 

@@ -14,6 +14,8 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 
+from ..jax.abstract import is_abstract
+
 MANY: list[bool] = []
 """Not empty once an array over several devices came in: until then nobody asks where an array lies."""
 
@@ -43,6 +45,8 @@ def automatic(sharding: Sharding) -> Sharding:
 
 def place(array: Any, sharding: Sharding) -> Any:
     """An array with its parts where the sharding says; the array itself where they are there already."""
+    if is_abstract(array):  # its storage knows where it would lie
+        return array
     if isinstance(array, jax.core.Tracer):
         return jax.lax.with_sharding_constraint(array, sharding)
     if lies_at(array, sharding):

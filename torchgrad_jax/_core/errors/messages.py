@@ -441,6 +441,12 @@ def _outside(frame: Any) -> Any:
     return frame
 
 
+NO_VALUES = (
+    "a tensor on {device} has no values here: that device belongs to the hardware of torch.interop.target, for which "
+    "programs are made and do not run"
+)
+
+
 def user_line() -> str:
     """The line of the user's code that is running now, as tracebacks show it; empty where there is none."""
     frame = _outside(sys._getframe(1))

@@ -173,9 +173,18 @@ def all_steps(jaxpr: Any) -> Iterator[Any]:
             yield from all_steps(branch.jaxpr)
 
 
+def has_convolutions(jaxpr: Any) -> bool:
+    """Whether a kernel has a convolution."""
+    return bool(_convolutions(jaxpr))
+
+
+def _convolutions(jaxpr: Any) -> list[Any]:
+    return [e for e in all_steps(jaxpr) if e.primitive.name == "conv_general_dilated"]
+
+
 def convolves(jaxpr: Any) -> bool:
     """Whether convolutions take so much of a kernel's time that it does not matter how XLA does the rest."""
-    steps = [e for e in all_steps(jaxpr) if e.primitive.name == "conv_general_dilated"]
+    steps = _convolutions(jaxpr)
     elements = sum([v.aval.size for e in steps for v in (*e.invars, *e.outvars)])
     return sum([e.outvars[0].aval.size * _added_up(e) for e in steps]) > _HEAVY * elements
 

@@ -277,7 +277,7 @@ class Maker:
     def _line(
         self, eqn: Any, fn: Any, target: str, ins: Sequence[str], counts: Sequence[Any], known: Sequence[Any]
     ) -> str:
-        """The code of a step; `known` are the operands that are the same in each call."""
+        """The code of a step; `known` are operands that are the same in each call, or what those are spread from."""
         inlined = isinstance(fn, inline.Inline)
         return fn.line(target, ins, counts) if inlined else f"{target} = {self._called(fn)}({', '.join(ins)})"
 
@@ -375,7 +375,7 @@ class Maker:
         if eqn.primitive.name == "broadcast_in_dim":
             return [self._broadcast(eqn, *ins)]
         fn = self._priced(eqn, primitive, fn)
-        known = [self.known.get(n) for n in ins]
+        known = [self._value(n) for n in ins]
         if primitive.knowing is not None:
             fn = primitive.knowing(eqn.params, *avals, known) or fn
         self.warns = self.warns or not host_steps.is_silent(eqn)

@@ -166,13 +166,18 @@ class _Gathering:
 
 def gather_knowing(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
     """`gather` at places that are the same in each call."""
-    if known[1] is None:
+    if not _is_whole(known[1], ins[1]):
         return None
     if _is_of_rows(params, ins[0].shape):
         return _gather_rows(params, ins, outs[0].shape, known[1])
     gathering = _Gathering(params, ins, outs)
     found = gathering.places.find(known[1])
     return lambda x, starts: gathering.of(x, *found)
+
+
+def _is_whole(known: Any, aval: Any) -> bool:
+    """Whether all of an operand is known, and not only what it is spread from."""
+    return known is not None and known.shape == aval.shape
 
 
 def _is_of_rows(params: Any, shape: Any) -> bool:
@@ -242,11 +247,12 @@ def scatter_knowing(joins: Joins) -> Callable[..., Step | None]:
     """The same where the places or the operand are the same in each call."""
 
     def make(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
-        if known[0] is None and known[1] is None:
+        where, zeros = _is_whole(known[1], ins[1]), known[0] is not None and not known[0].any()
+        sums = joins is np.add and ins[0].dtype.kind == "f" and zeros
+        if not where and not sums:
             return None
         scattering = Scattering(params, ins, joins)
-        found = None if known[1] is None else scattering.places.find(known[1])
-        sums = joins is np.add and ins[0].dtype.kind == "f" and known[0] is not None and not known[0].any()
+        found = scattering.places.find(known[1]) if where else None
         of = scattering.of_zeros if sums else scattering.of
 
         def put(x: Any, starts: Any, new: Any) -> Any:

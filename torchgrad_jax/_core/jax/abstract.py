@@ -15,6 +15,7 @@ import numpy as np
 from jax import core
 
 from ..signals import contextmanager
+from ..state import MODES
 from .private import current_trace
 
 NO_DATA = "Cannot copy out of meta tensor; no data!"
@@ -112,7 +113,9 @@ def call(fn: Callable[..., Any], *args: Any) -> Any:
 
 
 def _steps_are_recorded(xs: Sequence[Any]) -> bool:
-    """Whether an array belongs to a run that will take its steps later."""
+    """Whether an array belongs to a run that will take its steps later, or is a constant of a program for a target."""
+    if MODES.target is not None and not MODES.run.at_once:
+        return not any(map(is_abstract, xs))
     return any(isinstance(x, jax.core.Tracer) and not is_abstract(x) for x in xs)
 
 

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from ..signals import uninterrupted
 from .homes import home_of
 from .private import LOWERED, TRACED
 
@@ -128,6 +129,37 @@ class Cache:
             self.young.clear()
             self._old.clear()
         _forget(dropped)
+
+
+class Shelf:
+    """Plans and kernels that are used inside of its `with` blocks alone. Those from outside come back after a block.
+
+    What a tensor without data does is planned for the hardware that is meant, which may be another one in a block.
+    """
+
+    def __init__(self) -> None:
+        self._held: list[tuple[Cache, dict[Any, Any], dict[Any, Any]]] = []
+
+    def _swap(self) -> None:
+        with _LOCK:
+            now = [
+                (c, dict(c.young), dict(c._old)) for p in POOLS.values() for c in list(p._caches) if type(c) is Cache
+            ]
+            for cache, _, _ in now:
+                cache.young.clear()
+                cache._old.clear()
+            for cache, young, old in self._held:
+                cache.young.update(young)
+                cache._old.update(old)
+            self._held = now
+
+    def __enter__(self) -> Shelf:
+        self._swap()
+        return self
+
+    @uninterrupted
+    def __exit__(self, *exc: object) -> None:
+        self._swap()
 
 
 class Interned(Cache):

@@ -15,12 +15,14 @@ import shutil
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import jax
 import jaxlib
 
+from ..signals import contextmanager
 from .own_kernels import MODULE, names_kernel
 from .private import COMPILATION_CACHE, SMALLEST_FILE, SOONEST_COMPILED, CacheInterface
 
@@ -100,14 +102,48 @@ class _Settings(threading.local):
     """What JAX was told about the files of its programs while this thread compiles a kernel of ours; None before."""
 
     before: tuple[Any, Any] | None = None
+    without = False
+    """Whether its programs are kept nowhere."""
+
+
+_SETTINGS = _Settings()
+
+
+class _Nowhere(CacheInterface):
+    """Files of programs where none are kept."""
+
+    def __init__(self) -> None:
+        self._path = Path(os.devnull)
+
+    def get(self, key: str) -> Any:
+        """Return nothing."""
+
+    def put(self, key: str, value: bytes) -> None:
+        """Keep nothing."""
+
+
+@contextmanager
+def without_files() -> Iterator[None]:
+    """Keep no programs in files, and read none: those for devices that are not here cannot be read without them.
+
+    JAX asks once in a process whether it is to keep programs, so its setting for that changes nothing any more.
+    """
+    before = COMPILATION_CACHE._cache, COMPILATION_CACHE._cache_initialized
+    _SETTINGS.without = True
+    COMPILATION_CACHE._cache, COMPILATION_CACHE._cache_initialized = _Nowhere(), True
+    try:
+        yield
+    finally:
+        COMPILATION_CACHE._cache, COMPILATION_CACHE._cache_initialized = before
+        _SETTINGS.without = False
 
 
 def _tell_kernels_apart(files: _Files) -> None:
     """Let JAX keep even small kernels of this package, and all other programs by its own settings."""
-    settings = _Settings()
+    settings = _SETTINGS
 
     def began(event: str, value: float, **about: Any) -> None:
-        if event != _COMPILES or not names_kernel(str(about.get("fun_name"))):
+        if event != _COMPILES or settings.without or not names_kernel(str(about.get("fun_name"))):
             return
         if COMPILATION_CACHE._cache is not files:  # not yet used, or reset by the user
             COMPILATION_CACHE._cache, COMPILATION_CACHE._cache_initialized = files, True

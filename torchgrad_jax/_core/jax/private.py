@@ -103,6 +103,15 @@ SMALLEST_FILE = _take("_src.config", "persistent_cache_min_entry_size_bytes", "s
 """Which programs JAX keeps: settings that are a thread's own, and whose public form sets them for the whole process."""
 
 
+_COST: Any = _take("_src.lib", "xla_client", "_xla")._xla.hlo_module_cost_analysis
+
+
+def cost_of_module(compiled: Any) -> dict[str, float]:
+    """XLA's count for a program that was compiled for devices which are not here; these cannot count themselves."""
+    (module,) = compiled.runtime_executable().hlo_modules()
+    return _COST(jax.local_devices(backend="cpu")[0].client, module)
+
+
 # --- what JAX asks of values ---------------------------------------------------------------------------
 
 AVALS = _take("_src.core", "pytype_aval_mappings", "__setitem__")
@@ -173,9 +182,6 @@ def _function(module: str, name: str) -> Function:
 
 SEED = _function("_src.lax.lax", "_one_vjp")
 """The gradient that `jax.grad` starts from: it refuses results that are no arrays."""
-
-INDICES = _function("_src.numpy.indexing", "_parse_indices")
-"""Reads the index of `array[...]` and `array.at[...]`: it refuses what is no array."""
 
 AVAL = _take("core", "ShapedArray", "_create")
 """JAX keeps descriptions of arrays in a table that compares two shapes without a look at their hashes."""

@@ -238,6 +238,8 @@ def check_inplace(t: Tensor, recording: bool = True) -> None:
             if _is_leaf(al.base):
                 MODES.run.uses.depend_on_leaf(al.base)
                 raise RuntimeError(errors.LEAF_VIEW_IN_PLACE)
+            if MODES.transposed is not None and MODES.transforming_levels.along_tangents_alone():
+                grad_fn_of(t)
             if t._fn is None:  # its base got a node, and nobody looked at the view since
                 raise RuntimeError(errors.LEAF_IN_PLACE)
     elif t._rg and _is_leaf(t):

@@ -40,6 +40,7 @@ from ..._core.state import (
 )
 from ..._ops.registry import Grad, Layout
 from ..memory.derivative_stops import derivative_stop_bit, stopped
+from ..memory.shared_values import VersionAndValues
 from ..memory.strided import conjugate_lazily, conjugations, read, read_stored
 from ..memory.tensor import (
     CREATED_DEFAULT,
@@ -194,8 +195,12 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
             else:
                 saved.append(_without_base(t))
         versions = tuple([outs[k]._vc.version for k in gp.saved_out])
-        node.vers += saving.versions_to_keep(saved, versions)
+        versions = saving.versions_to_keep(saved, versions)
+        node.vers += versions
         node.saved += tuple(saved)
+        if mode & DUAL:
+            for k, then in zip(gp.saved_out, versions):
+                _keep_tangent_of(outs[k], then)
     for nr, k in enumerate(gp.plan.diff):  # other outputs have no number
         t = outs[k]
         t._fn, t._onr, t._rg = node, nr, True
@@ -218,6 +223,14 @@ def await_tangents(outs: Sequence[Tensor]) -> None:
         n = len(node.gp.saved_in)
         kept = [_awaiting_tangent(outs[k]) for k in node.gp.saved_out]
         node.saved = node.saved[:n] + tuple(kept)
+        for k, then in zip(node.gp.saved_out, node.vers[n:]):
+            _keep_tangent_of(outs[k], then)
+
+
+def _keep_tangent_of(t: Tensor, then: int) -> None:
+    """Let a node keep the tangent that a result of its operation gets later, if it keeps the result's value."""
+    if then.__class__ is VersionAndValues:
+        extras(t).awaiting = then
 
 
 def _awaiting_tangent(t: Tensor) -> Tensor:

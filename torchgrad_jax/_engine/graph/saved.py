@@ -11,7 +11,7 @@ from ..._core.errors import messages as errors
 from ..._core.state import GRAD, MODES, PACKING
 from ..memory import strided
 from ..memory.shared import saved_tensor, saved_value
-from ..memory.shared_values import LIVE, VersionAndValues, with_shared_values
+from ..memory.shared_values import LIVE, VersionAndValues, outlasts, with_shared_values
 from ..memory.tensor import Alias, Storage, Tensor, alias_of, make, plain_alias, tensor_over
 from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
@@ -40,7 +40,8 @@ A node takes out what it reads, and no hook is called for what is there.
 
 def versions_to_keep(saved: Sequence[Any], versions: tuple[int, ...]) -> tuple[int, ...]:
     """The versions that a node keeps of what it saves; those of what NumPy may write to with the present values."""
-    return with_shared_values(saved, versions) if LIVE and MODES.run.at_once else versions
+    keeps = LIVE and (MODES.run.at_once or MODES.transposed is not None)
+    return with_shared_values(saved, versions) if keeps else versions
 
 
 _TENSOR_OR_STORAGE = (Tensor, Storage)
@@ -108,11 +109,11 @@ def _modified(node: Any, index: int, entry: Any, m: Any, now: int) -> RuntimeErr
 
 
 def _check_unwritten(node: Any, index: int, entry: Any) -> None:
-    """Complain if a saved value was written to since."""
+    """Complain if a saved value was written to since, and the node does not keep what it was."""
     if isinstance(entry, Storage):
-        if entry.version != node.vers[index]:
+        if entry.version != node.vers[index] and not outlasts(node.vers[index]):
             raise _modified(node, index, entry, entry.meta, entry.version)
-    elif isinstance(entry, Tensor) and entry._vc.version != node.vers[index]:
+    elif isinstance(entry, Tensor) and entry._vc.version != node.vers[index] and not outlasts(node.vers[index]):
         raise _modified(node, index, entry, entry._m, entry._vc.version)
 
 
@@ -247,8 +248,8 @@ def unpack_hooked(entry: Packed) -> Tensor:
 
 
 def check_version(entry: Any, then: int, producer: str | None, nr: int) -> None:
-    """Complain if a tensor that a node saved was written to since."""
-    if entry._vc.version != then:
+    """Complain if a tensor that a node saved was written to since, and the node does not keep what it was."""
+    if entry._vc.version != then and not outlasts(then):
         if producer is None and (maker := grad_fn_of(entry)) is not None:
             producer = maker.name()
         raise error_of_write(entry._m, producer, nr, entry._vc.version, then)
@@ -289,7 +290,9 @@ def unpack_tensors(node: Any, fitting: bool = False, at: Sequence[int] | None = 
             whole = entry if isinstance(entry, Tensor) else tensor_over(entry)
             old = saved_tensor(node, whole, then)
             if old is not None:
-                out.append(_rewire(node, i, n_in, old))
+                placed = _rewire(node, i, n_in, old)
+                MODES.tangents.share_tangent(old, placed)
+                out.append(placed)
                 continue
         if isinstance(entry, Storage):
             t = tensor_over(entry)

@@ -19,6 +19,8 @@ _SHAPED_BY_VALUES = frozenset({"nonzero", "masked_select", "_unique", "_unique2"
 
 def no_data(t: Tensor, error: Exception, name: str = "_local_scalar_dense") -> Exception:
     """The error when Python asks for values that a tensor does not have; `error` is the one for the meta device."""
+    if t._m.device.on_target:
+        return RuntimeError(errors.NO_VALUES.format(device=t._m.device))
     if isinstance(t._m.device, FakeDevice):
         shaped = name in _SHAPED_BY_VALUES
         kind = errors.DynamicOutputShapeException if shaped else errors.DataDependentOutputException

@@ -42,7 +42,16 @@ def inside_jax() -> bool:
     """Whether a transform of JAX's, and no graph, differentiates the code that runs."""
     if MODES.run.jax_derives and MODES.run.batch is None:
         return True
-    return bool(MODES.bits & UNDER_JAX) and next(_running(), None) is not None
+    return bool(MODES.bits & UNDER_JAX) and any(traced_for(trace) not in OF_CONTROL_FLOW for trace in _running())
+
+
+OF_CONTROL_FLOW = ("scan", "cond", "switch", "while_cond", "while_body", "fori_loop", "checkpoint / remat")
+"""What JAX says of traces that its own control flow makes: by themselves they differentiate nothing."""
+
+
+def traced_for(trace: Any) -> Any:
+    """What JAX says that it makes a trace for, such as "jit"; None where it says nothing."""
+    return getattr(getattr(getattr(trace, "frame", None), "debug_info", None), "traced_for", None)
 
 
 def _level_of_steps() -> int:

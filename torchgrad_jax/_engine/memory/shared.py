@@ -24,7 +24,7 @@ from ..._core.arrays import devices
 from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.transfer import put
 from ..._core.jax.running_transforms import is_running
-from ..._core.state import IN_RUN, MODES, WRITE_LOCK, next_sequence_nr
+from ..._core.state import DUAL, IN_RUN, MODES, WRITE_LOCK, next_sequence_nr
 from . import strided
 from .shared_values import LIVE, VersionAndValues
 from .tensor import Alias, Memory, Storage, Tensor, alias_of, make
@@ -362,4 +362,8 @@ def saved_tensor(node: Any, entry: Tensor, then: int) -> Tensor | None:
     old = saved_value(node, entry, then)
     if old is None or old is strided.read(entry):
         return None
-    return make(old, meta(entry._m.shape, entry._m.dtype, entry._m.device))
+    out = make(old, meta(entry._m.shape, entry._m.dtype, entry._m.device))
+    tangent = then.tangent if then.__class__ is VersionAndValues else None  # type: ignore[attr-defined]
+    if tangent is not None and MODES.bits & DUAL:
+        MODES.tangents.set_tangent(out, tangent)
+    return out

@@ -16,7 +16,7 @@ import numpy as np
 from jax import lax
 from jax.sharding import NamedSharding, PartitionSpec
 
-from ..._core.arrays import placement, shapes, summands, uneven
+from ..._core.arrays import devices, placement, shapes, summands, uneven
 from ..._core.arrays.meta import Meta
 from ..._core.arrays.placement import MANY, place, spread_over
 from ..._core.errors import messages as errors, warn
@@ -373,12 +373,12 @@ def reader(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
 def _reader_at(store: Meta, m: Meta, conj: bool, neg: bool, offset: int) -> Callable[[Any], Any]:
     """The reader for traced programs, with the offset built in where that saves work."""
     kernel = reader(store, m, conj, neg)
-    box = None if m.device.type == "meta" else _box(store, m, offset)
+    box = None if devices.unreal(m.device) else _box(store, m, offset)
     if box is not None:
         return jit(lambda array: conjugated(box.of(array, m.shape), conj, neg))
     dims = _nested(m.shape, m.strides)
     filled = dims is None or m.extent == m.numel
-    if filled or m.device.type == "meta":
+    if filled or devices.unreal(m.device):
         return lambda array: kernel(array, offset)
 
     def read_part(array: Any) -> Any:
@@ -561,7 +561,7 @@ def _written(t: Tensor, held: Any, array: Any) -> Any:
     al, store, m = t._al, t._st.meta, t._m
     key = (store, m, al.conj, al.neg)
     kernel = _WRITERS.get(key) or _writer(*key)
-    if MODES.run.at_once or m.device.type == "meta":
+    if MODES.run.at_once or devices.unreal(m.device):
         if held.__class__ is np.ndarray and array.__class__ is np.ndarray and kernel.host is not None:
             return kernel.host(held, al.offset, array)
         return kernel.call(held, al.offset, array)

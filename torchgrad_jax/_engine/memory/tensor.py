@@ -218,6 +218,7 @@ class Watchers:
     born = 0
     dual: Any = None
     dual_level = -1
+    awaiting: Any = None
     inference = uncounted = followed = False
     inner: Any = None
 
@@ -232,13 +233,14 @@ class Watchers:
 class Extras(Watchers):
     """What few tensors carry besides, which changes how operations treat them."""
 
-    __slots__ = ("born", "dual", "dual_level", "followed", "inference", "inner", "uncounted")
+    __slots__ = ("awaiting", "born", "dual", "dual_level", "followed", "inference", "inner", "uncounted")
 
     def __init__(self) -> None:
         super().__init__()
         self.born = 0  # of an alias made while JAX was tracing, whose storage may be older
         self.dual = None
         self.dual_level = -1
+        self.awaiting: Any = None  # of a result, what its node keeps of it and of the tangent that it gets
         self.inference = self.uncounted = False
         self.followed = False  # requires a gradient only for JAX's derivative to go on
         self.inner: Any = None  # the tensor that is this one's only leaf, in trees of trees

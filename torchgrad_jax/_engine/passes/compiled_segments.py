@@ -1,4 +1,24 @@
-"""The compiled form of a segment: what the walk does with its nodes, as one kernel of arrays."""
+"""The joined form of a segment: one function of arrays that calls the kernels of the segment's nodes.
+
+For the graph of `(x * w).sin().sum()`, with `x` and `w` as leaves, this makes the function
+
+    def backward_pass(v0, v1, v2, v3, v4):
+        v5, = k0(v0)
+        v6, = k1(v5, v1)
+        v5 = None
+        v7, v8 = k2(v6, v2, v3)
+        v6 = None
+        v9 = add(v4, v7)
+        v7 = None
+        return [v9, v8]
+
+`k0` to `k2` are the kernels that the walk would call, `v0` is the gradient that comes in, `v1` to `v3` were saved, and
+`v4` is the gradient that `x` had before. So a joined segment gives the bits of the walk, whoever computes its kernels,
+and when a segment is joined changes no result.
+
+A segment that comes often, and of which XLA computes a part, is fused: it becomes one kernel, which takes less time and
+gives other last bits. Where equal bits are asked for, its kernels are started together instead (`kept_calls.py`).
+"""
 
 from __future__ import annotations
 
@@ -6,45 +26,81 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import jax
-
-from ..._core.arrays import sums
+from ..._core.arrays import summands, sums
 from ..._core.arrays.meta import Meta
 from ..._core.host import choice
-from ..._core.state import MODES
+from ..._core.state import SETTINGS
 from ..graph.formula import alone
-from ..memory.tape import aval_of
-from ..run import executors
+from ..run import executors, kept_calls
+from ..run.kept_calls import Step
 
-NODE = 10.0
+CALLS = 18
+"""How often a segment is called before XLA compiles more of it than one kernel, which takes a second."""
+_ADD = "add"
+_NODE = 10.0
 """Microseconds that the walk takes for a node, which NumPy code may take as well."""
 
 
 class Compiled:
-    """A segment's structure as one kernel of the gradients that come in, the saved values and old gradients of leaves.
+    """A segment as one function of the gradients that come in, the saved values and the old gradients of leaves.
 
-    `outs` describes its results, once it has been traced: what becomes of each ("leaf", "result" or "on its way"), the
-    number of the node it belongs to, the number of that node's output, and its meta.
+    Args:
+        key: the structure.
+        nodes: how many nodes there are.
+        at_once: whether to fuse them in the first call, because to compile their kernels one by one takes longer.
+
+    `fn` calls the kernels, and `outs` describes its results, one entry for each: what becomes of it ("leaf", "result"
+    or "on its way"), the number of the node that it belongs to, the number of that node's output, and its meta.
     """
 
-    __slots__ = ("fn", "kernel", "outs", "pure")
+    __slots__ = ("_calls", "_key", "_nodes", "_together", "_whole", "fn", "outs")
 
-    def __init__(self, key: Any, nodes: int = 0) -> None:
-        self.outs: list[tuple[str, int, int, Meta]] = []
-        self.pure = _as_function([*_rows(key[0])], key[1], self.outs)
-        self.kernel = executors.Jitted(self.pure, alone(self.pure))
-        device, limit = key[1][2].device, choice.OF_MANY + NODE * nodes
-        self.fn = executors.choose_later(self.kernel, device, functools.partial(setattr, self, "fn"), limit=limit)
+    def __init__(self, key: Any, nodes: int = 0, at_once: bool = False) -> None:
+        writer = _Writer(*key)
+        self.outs: list[tuple[str, int, int, Meta]] = [(kind, number, nr, m) for kind, number, nr, m, _ in writer.outs]
+        self.fn: Callable[..., list[Any]] = writer.function(writer.steps, writer.kernels())
+        self._key, self._nodes, self._calls = key, nodes, CALLS if at_once else 0
+        self._together: Any = None
+        """The same with fewer starts of XLA, and with the same bits."""
+        self._whole: Any = None
+        """The same as one kernel, with other last bits."""
 
-    def call(self, args: list[Any], may_be_step: bool) -> Sequence[Any]:
-        """The results for one segment; the kernel may be a step of a tape, if all arguments are values of that tape."""
-        if may_be_step and (tape := MODES.run.tape) is not None:
-            if not self.outs:
-                jax.eval_shape(self.kernel, *args)
-            written = tape.kernel(self.kernel, args, tuple([aval_of(m) for *_, m in self.outs]))
-            if written is not None:
-                return written
-        return self.fn(*args)
+    def __call__(self, *args: Any) -> Sequence[Any]:
+        """Return the results, after `CALLS` calls by what takes least time."""
+        if self._calls < CALLS:
+            self._calls += 1
+            return self.fn(*args)
+        if not executors.have_values(args):
+            return self.fn(*args)
+        if SETTINGS.deterministic or SETTINGS.equal_bits:
+            run = self._together or self._start_together()
+        else:
+            run = self._whole or self._fuse()
+        return run(*args)
+
+    def pure(self) -> Callable[..., list[Any]]:
+        """Return the function as JAX traces it, which differentiates, batches and fuses it."""
+        writer = _Writer(*self._key)
+        return writer.function(writer.steps, writer.formulas())
+
+    def _start_together(self) -> Any:
+        writer = _Writer(*self._key)
+        space = writer.kernels()
+        steps = kept_calls.together(writer.steps, writer.given, space, [name for *_, name in writer.outs])
+        self._together = self.fn if steps is None or summands.SEVERAL else writer.function(steps, space)
+        return self._together
+
+    def _fuse(self) -> Any:
+        """Make one kernel of the segment where XLA computes a part of it; NumPy's kernels are as fast one by one."""
+        writer = _Writer(*self._key)
+        if writer.is_all_in_numpy():
+            self._whole = self.fn
+            return self.fn
+        pure = writer.function(writer.steps, writer.formulas())
+        device, limit = self._key[1][2].device, choice.OF_MANY + _NODE * self._nodes
+        settle = functools.partial(setattr, self, "_whole")
+        self._whole = executors.choose_later(executors.Jitted(pure, alone(pure)), device, settle, limit=limit)
+        return self._whole
 
 
 def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[int], list[Any]]]:
@@ -71,59 +127,118 @@ def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[
         yield head, number, captured, where, edges
 
 
-def _as_function(
-    rows: Sequence[Any], places: Sequence[Any], outs: list[tuple[str, int, int, Meta]]
-) -> Callable[..., Any]:
-    """The pure function of a segment: what the walk does, on arrays. `outs` is told what it gives."""
+class _Writer:
+    """Writes the function of a segment: what the walk does, with names for arrays.
 
-    n_given = len(places) // 3
-    n_args = 1 + max([w for *_, where, _ in rows for w in where], default=-1)
+    Args:
+        nodes: the nodes of the segment, as its key has them.
+        places: of each gradient that comes in, the number of its node and of that node's output, and its meta.
+    """
 
-    def backward_pass(*values: Any) -> list[Any]:
-        slots: dict[int, dict[int, Any]] = {}
-        for k, g in enumerate(values[:n_given]):
-            number, nr, m = places[3 * k : 3 * k + 3]
-            slots.setdefault(number, {})[nr] = (g, m)
-        args = values[n_given : n_given + n_args]
-        olds = iter(values[n_given + n_args :])
-        results: list[tuple[str, int, int, tuple[Any, Meta]]] = []
+    def __init__(self, nodes: Sequence[Any], places: Sequence[Any]) -> None:
+        rows = [*_rows(nodes)]
+        self.count = 0
+        self.called: dict[Any, str] = {}
+        """The names of kernels, by plan, which gradients come and which are wanted."""
+        self.steps: list[Step] = []
+        self.outs: list[tuple[str, int, int, Meta, str]] = []
+        """Of each result what `Compiled.outs` has, and its name."""
+        self.slots: dict[int, dict[int, tuple[str, Meta]]] = {}
+        """By number of node and of its output, what the node has received so far."""
+        for number, nr, m in zip(places[::3], places[1::3], places[2::3]):
+            self.slots.setdefault(number, {})[nr] = self._name(), m
+        n_args = 1 + max([w for *_, where, _ in rows for w in where], default=-1)
+        self.args = [self._name() for _ in range(n_args)]
+        olds = [self._name() for head, *_ in rows if head is False]
+        self.given = [f"v{i}" for i in range(self.count)]
+        old = iter(olds)
+        for head, number, captured, where, edges in rows:
+            came = self.slots.pop(number, {})
+            self.outs += [("result", number, nr, came[nr][1], came[nr][0]) for nr in captured if nr in came]
+            if head.__class__ is bool:
+                self._arrive(number, came, None if head else next(old))
+            elif head is not None:
+                self._run(head, came, where, edges)
+        for number, mine in self.slots.items():
+            self.outs += [("on its way", number, nr, m, name) for nr, (name, m) in mine.items()]
 
-        def put(number: int, nr: int, g: Any, m: Meta) -> None:
-            mine = slots.setdefault(number, {})
-            mine[nr] = (sums.plus(mine[nr][0], g), mine[nr][1]) if nr in mine else (g, m)
+    def _name(self) -> str:
+        self.count += 1
+        return f"v{self.count - 1}"
 
-        for plan, number, captured, where, edges in rows:
-            came = slots.pop(number, {})
-            results += [("result", number, nr, came[nr]) for nr in captured if nr in came]
-            if plan is None:
-                continue
-            if plan.__class__ is bool:
-                old = None if plan else next(olds, None)
-                if came:
-                    g, m = came[0]
-                    results.append(("leaf", number, 0, (g if old is None else sums.plus(old, g), m)))
-                continue
-            cts = [came[k][0] if k in came else None for k in range(len(plan.plan.diff))]
-            for p, to, nr, g in _gradients(plan, cts, [args[w] for w in where], edges):
-                put(to, nr, g, plan.metas[p])
-        for number, mine in slots.items():
-            results += [("on its way", number, nr, pair) for nr, pair in mine.items()]
-        outs[:] = [(kind, number, nr, m) for kind, number, nr, (_, m) in results]
-        return [g for *_, (g, _) in results]
+    def _sum(self, x: str, y: str, m: Meta) -> str:
+        out = self._name()
+        self.steps.append(Step([out], _ADD, [x, y], True, m))
+        return out
 
-    return backward_pass
+    def _arrive(self, number: int, came: dict[int, tuple[str, Meta]], old: str | None) -> None:
+        """Write what a leaf does: it adds its gradient to the one that it had."""
+        if came:
+            name, m = came[0]
+            self.outs.append(("leaf", number, 0, m, name if old is None else self._sum(old, name, m)))
+
+    def _run(self, plan: Any, came: dict[int, tuple[str, Meta]], where: Sequence[int], edges: Sequence[Any]) -> None:
+        """Write the call of a node's kernel, and where its gradients go."""
+        present = tuple([k in came for k in range(len(plan.plan.diff))])
+        if True not in present:
+            return
+        if False in present:  # torch leaves out what depends on none of the gradients that came
+            reached = plan.reached([True if p else None for p in present])
+            edges = [e for e in edges if e[0] in reached]
+        if not edges:
+            return
+        wanted = tuple([p for p, _, _ in edges])
+        all_of_them = len(wanted) == len(plan.inputs)
+        names = {p: self._name() for p in wanted}
+        targets = [names[p] for p in range(len(plan.inputs))] if all_of_them else [*names.values()]
+        kernel = self._kernel(plan, present, None if all_of_them else wanted)
+        given = [came[k][0] for k, p in enumerate(present) if p] + [self.args[w] for w in where]
+        self.steps.append(Step(targets, kernel, given))
+        for p, to, nr in edges:
+            mine = self.slots.setdefault(to, {})
+            name, m = mine.get(nr, ("", plan.metas[p]))
+            mine[nr] = self._sum(name, names[p], m) if name else names[p], m
+
+    def _kernel(self, *key: Any) -> str:
+        return self.called.setdefault(key, f"k{len(self.called)}")
+
+    def kernels(self) -> dict[str, Any]:
+        """Return the kernels that the walk calls, by name."""
+        made = {name: plan.vjps.get((*key,)) or plan.vjp(*key) for (plan, *key), name in self.called.items()}
+        return {_ADD: executors.add, **made}
+
+    def formulas(self) -> dict[str, Any]:
+        """Return what these kernels compute, by name, as functions that JAX can trace."""
+        made = {name: functools.partial(_formula, plan, *key) for (plan, *key), name in self.called.items()}
+        return {_ADD: sums.plus, **made}
+
+    def is_all_in_numpy(self) -> bool:
+        """Return whether NumPy computes every kernel and sum."""
+        small = all(s.sum is None or s.sum.numel <= choice.LARGEST for s in self.steps)
+        return small and all(executors.in_numpy(k) for k in self.kernels().values() if k is not executors.add)
+
+    def function(self, steps: Sequence[Step], space: dict[str, Any]) -> Any:
+        """Return the function that takes these steps, with what their names stand for.
+
+        It lets go of a value after the last step that reads it.
+        """
+        results = [name for *_, name in self.outs]
+        kept = {*results, *self.given}
+        lines: list[str] = []
+        for step in reversed(steps):
+            dead = [n for n in dict.fromkeys([*step.outs, *step.ins]) if n not in kept]
+            kept.update(dead)
+            if dead:
+                lines.append("".join([f"{n} = " for n in dead]) + "None")
+            target = step.outs[0] if step.single else "".join([f"{n}, " for n in step.outs])
+            lines.append(f"{target} = {step.fn}({', '.join(step.ins)})")
+        lines.append(f"def backward_pass({', '.join(self.given)}):")
+        text = "\n    ".join([*reversed(lines), f"return [{', '.join(results)}]"])
+        exec(compile(text, f"{__file__}:backward_pass", "exec"), space)
+        return space["backward_pass"]
 
 
-def _gradients(plan: Any, cts: list[Any], saved: list[Any], edges: Sequence[Any]) -> list[tuple[int, int, int, Any]]:
-    """One node: its gradients, each with its number and where it goes."""
-    present = [c is not None for c in cts]
-    if not any(present):
-        return []
-    if not all(present):  # where some results got no gradient, torch leaves the others out
-        ways = plan.reached(cts)
-        edges = [e for e in edges if e[0] in ways]
-    wanted = tuple(dict.fromkeys([p for p, _, _ in edges]))
-    if not wanted:
-        return []
-    values = dict(zip(wanted, plan.fn(cts, saved, wanted)))
-    return [(p, to, nr, values[p]) for p, to, nr in edges]
+def _formula(plan: Any, present: Sequence[bool], pick: tuple[int, ...] | None, *args: Any) -> list[Any]:
+    """Return the gradients of a node from those that come and from what it saved."""
+    it = iter(args[: sum(present)])
+    return plan.fn([next(it) if p else None for p in present], args[sum(present) :], pick)

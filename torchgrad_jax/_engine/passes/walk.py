@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..._core import events
+from ..._core.arrays import devices
 from ..._core.arrays.meta import meta
 from ..._core.jax import abstract
 from ..._core.state import DUAL, GRAD, MODES, OBSERVED, UNDER_JAX
@@ -116,7 +117,7 @@ def _run(
     try:
         MODES.own |= {"graph_task": task, "bits": bits | GRAD if create else bits & ~GRAD}
         for g in grads:
-            if g._m.device.type == "meta":
+            if devices.unreal(g._m.device):
                 with abstract.tracing():
                     task.begin(roots, grads, targets)
                     _run_nodes(task, False)

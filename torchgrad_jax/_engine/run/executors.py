@@ -132,6 +132,15 @@ class CompiledOnce(Compiled):
         return jax.tree.unflatten(self._out_tree, self._shared(*leaves))
 
 
+class ByItself(Compiled):
+    """A compiled kernel to which XLA gives other bits inside of a larger program: one with a convolution."""
+
+    __slots__ = ()
+
+    def __init__(self, kernel: Any, owner: Owner | None) -> None:
+        super().__init__(kernel, None, owner)
+
+
 class Whole(NamedTuple):
     """A closed jaxpr, of which all is computed."""
 
@@ -206,6 +215,8 @@ def choose(
     tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
     if choice.convolves(closed.jaxpr):
         return OfConvolutions(kernel, owner, kernel.alone.__wrapped__, tree)
+    if choice.has_convolutions(closed.jaxpr):
+        return ByItself(kernel, owner)
     if not numbers:
         return Compiled(kernel, settle, owner)
     return CompiledOnce(kernel, settle, owner, closed, tree)
@@ -261,6 +272,8 @@ class Undecided:
         compiled = Compiled(self.kernel, self._settle, self._owner)
         if choice.convolves(traced.jaxpr.jaxpr):
             compiled = OfConvolutions(self.kernel, self._owner, _as_function(traced.jaxpr), traced.out_tree)
+        elif choice.has_convolutions(traced.jaxpr.jaxpr):
+            compiled = ByItself(self.kernel, self._owner)
         elif self._numbers:
             compiled = CompiledOnce(self.kernel, self._settle, self._owner, traced.jaxpr, traced.out_tree)
         of_arrays = all(x is not None and x.__class__ not in (list, tuple) for x in args)
@@ -292,11 +305,15 @@ class Look:
     def __call__(self, *xs: Any) -> Any:
         if not all(map(is_here, xs)):
             return self.kernel(*xs)
-        outs = [transfer.put(np.asarray(xs[i]).reshape(shape), devices.CPU) for i, shape in self._views]
+        outs = [xs[i] if xs[i].shape == shape else _reshaped(xs[i], shape) for i, shape in self._views]
         return outs[0] if self._single else outs
 
     def check(self, xs: Any) -> None:
         """A kernel without checks: there is nothing to do before a tape writes it down as a step."""
+
+
+def _reshaped(x: Any, shape: tuple[int, ...]) -> Any:
+    return transfer.put(np.asarray(x).reshape(shape), devices.CPU)
 
 
 def looking(closed: Any, kernel: Any, single: bool) -> Look | None:
@@ -389,6 +406,46 @@ def add(x: Any, y: Any) -> Any:
     if x.dtype.kind != "c" and transfer.stays(x.dtype) and is_small(x) and is_small(y):
         return np.asarray(_add_small(x, y))
     return _add(x, y)
+
+
+add_in_xla = _add
+"""The sum of two arrays of which one is too large for NumPy."""
+
+
+def in_xla(kernel: Any) -> Callable[..., Any] | None:
+    """Return the function under `jax.jit` that a kernel calls, with options of its own for none of its arguments.
+
+    None stands for a kernel that NumPy computes, or several functions, or one with options for XLA.
+    """
+    kind = kernel.__class__
+    if kind is Undecided:
+        return in_xla(kernel._run)
+    if kind is CompiledOnce and kernel._closed is None and kernel._shared is not None:
+        return kernel._shared
+    if kind in (Compiled, CompiledOnce, Look):
+        return in_xla(kernel.kernel)
+    if kind is Jitted:
+        return kernel.alone
+    if kind is _JITTED:
+        return kernel
+    inner = getattr(kernel, "guards", None)
+    return None if inner is None else in_xla(inner)
+
+
+_JITTED = type(jit(lambda: None))
+
+
+def in_numpy(kernel: Any) -> bool:
+    """Return whether NumPy computes a kernel that was called, or the kernel only looks at its arguments."""
+    if kernel.__class__ is Undecided:
+        return in_numpy(kernel._run)
+    of_xla = isinstance(kernel, Compiled | Jitted | _JITTED) or hasattr(kernel, "guards")
+    return not of_xla and hasattr(kernel, "check")
+
+
+def have_values(args: Any) -> bool:
+    """Return whether all arguments are arrays with values, or numbers."""
+    return _VALUES.issuperset(map(type, args))
 
 
 def _as_function(closed: Any) -> Callable[..., Any]:

@@ -394,6 +394,11 @@ def _note_ended_derivatives(t: Tensor, name: str) -> None:
         )
 
 
+def _is_meta(dev: Any) -> bool:
+    """Whether PyTorch has a kind of tensors of its own for a device; those of a target are like those that are here."""
+    return dev.type == "meta" and not dev.on_target
+
+
 def set_data(self: Tensor, new: Tensor) -> None:
     """Make this tensor refer to another one's storage."""
     if not isinstance(new, Tensor):
@@ -402,7 +407,7 @@ def set_data(self: Tensor, new: Tensor) -> None:
         raise RuntimeError(errors.SET_DATA.format(where="under vmap"))
     if MODES.transforms and not (is_captured(self) and is_captured(new)):
         raise RuntimeError(errors.SET_DATA.format(where="inside functorch"))
-    if (self._m.device.type == "meta") is not (new._m.device.type == "meta"):
+    if _is_meta(self._m.device) is not _is_meta(new._m.device):
         raise RuntimeError(
             "Attempted to call `variable.set_data(tensor)`, but `variable` and `tensor` have incompatible tensor type."
         )
@@ -482,11 +487,18 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
         grad_fn=_grad_fn_name(self),
         is_parameter=parameter,
         parameter_heading=False,
-        class_name="tensor" if type(self) in PLAIN else type(self).__name__,
+        class_name=_class_shown(self),
         fake=isinstance(self._m.device, FakeDevice),
         tangent=None if tangent is None else format(tangent, ""),
         tensor_contents=tensor_contents,
     )
+
+
+def _class_shown(self: Tensor) -> str:
+    """What a tensor's text begins with."""
+    if isinstance(self._m.device, FakeDevice) and not self._m.device.on_target:
+        return "FakeTensor"
+    return "tensor" if type(self) in PLAIN else type(self).__name__
 
 
 def _represent_compiled(self: Tensor, run: Any, tensor_contents: str | None) -> str:

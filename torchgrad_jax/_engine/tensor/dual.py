@@ -24,8 +24,9 @@ from ..graph.history import grad_fn_of, mirrored, offset_within, requires_grad_o
 from ..graph.record import apply, cast, only_inference
 from ..graph.views import apply_view, as_strided_view, reinterpreted_view
 from ..memory import strided
+from ..memory.shared_values import VersionAndValues, is_shared
 from ..memory.strided import read, room, storage_offset
-from ..memory.tensor import Tensor, alias_of, extras, make, plain_alias
+from ..memory.tensor import Storage, Tensor, alias_of, extras, make, plain_alias
 from ..modes.belonging import is_batched
 from ..run.jvp import jvp_call, jvp_reads
 from ..run.trace import Call, Plan
@@ -98,6 +99,31 @@ def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
     x.dual = tangent
     x.dual_level = MODES.dual_level
     MODES.dual_open.append(x)
+    if x.awaiting is not None:
+        _keep_tangent(t)
+
+
+def lasting(entry: Any, version: int) -> int:
+    """The version of what a node saves, with values and tangent that a later write does not take away."""
+    if not isinstance(entry, Tensor | Storage):
+        return version
+    out = VersionAndValues(version)
+    out.outlasts = True
+    if is_shared(entry):
+        out.array = getattr(entry, "_st", entry).present(entry)
+    else:
+        out.array = read(entry) if isinstance(entry, Tensor) else entry.array
+    tangent = open_tangent(entry)
+    out.tangent = None if tangent is None else as_it_is(tangent)
+    return out
+
+
+def _keep_tangent(t: Tensor) -> None:
+    """Give the tangent that a result has now to the node that keeps its value; not one of after a later write."""
+    x = extras(t)
+    then, x.awaiting = x.awaiting, None
+    if then == t._vc.version and x.dual is not None:
+        then.tangent = as_it_is(x.dual)
 
 
 def _lies_as(tangent: Tensor, t: Tensor) -> bool:
@@ -231,11 +257,11 @@ def snapshot(leaves: Sequence[Any]) -> Any:
     if not any(g is not None for g in given):
         return None
     if given[0] is not None:  # the tangent will be written to as well
-        given[0] = _as_it_is(given[0])
-    return (_as_it_is(leaves[0]), *leaves[1:]), given
+        given[0] = as_it_is(given[0])
+    return (as_it_is(leaves[0]), *leaves[1:]), given
 
 
-def _as_it_is(t: Tensor) -> Tensor:
+def as_it_is(t: Tensor) -> Tensor:
     """The value of a tensor that is about to be written to, in its place in the graph."""
     old = make(read(t), t._m)
     old._rg = requires_grad_of(t)
@@ -253,6 +279,8 @@ def push_inplace(plan: Plan, before: Any, me: Tensor) -> None:
         return
     (new,) = tangents
     write_tangent(me, new)
+    if me._x is not None and me._x.awaiting is not None and tangent_of(me) is not None:
+        _keep_tangent(me)
 
 
 @CALLS.memo()

@@ -203,8 +203,6 @@ def format_tensor(
         >>> format_tensor(x, dtype="float32", default_dtype="float64", shape=(2,))
         'tensor([1.0000, 2.5000], dtype=torch.float32)'
     """
-    if fake:
-        class_name = "FakeTensor"
     indent = len(class_name) + 1
     is_meta = fake or _split_device(device)[0] == "meta"
     if tensor_contents is None:

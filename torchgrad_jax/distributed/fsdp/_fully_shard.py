@@ -10,6 +10,7 @@ from typing import Any, cast
 import jax
 
 from ..._core.arrays.devices import explain_missing_cpu_devices, give_threads_to_many_cpu_devices, of_jax
+from ..._core.state import MODES
 from ...nn.modules.container import ModuleDict, ModuleList
 from ...nn.modules.module import Module
 from .._groups import get_world_size, is_initialized
@@ -32,6 +33,8 @@ def whole_world() -> DeviceMesh:
     Raises:
         RuntimeError: these are fewer than the environment asks for, and the parameters would not be split.
     """
+    if MODES.target is not None:
+        return init_device_mesh(MODES.target.platform, (len(MODES.target.devices),))
     check_mesh(get_world_size() if is_initialized() else 1)
     give_threads_to_many_cpu_devices()
     devices = jax.devices()

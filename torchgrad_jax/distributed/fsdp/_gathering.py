@@ -43,7 +43,7 @@ _ARRAY: Any = Storage.array
 
 def has_own_forward(mesh: DeviceMesh) -> bool:
     """Whether each process computes by itself: it has one device, and the mesh has no dimension that splits layers."""
-    one_each = len(mesh.jax_mesh.local_devices) == 1 and not is_own(mesh)
+    one_each = not is_own(mesh) and len(mesh.jax_mesh.local_devices) == 1
     return one_each and mesh.size() == mesh.jax_mesh.size
 
 

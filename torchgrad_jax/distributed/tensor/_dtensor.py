@@ -115,6 +115,8 @@ def _of_local(mesh: DeviceMesh, placements: Any, ndim: int) -> tuple[Placement, 
 
 def is_own(mesh: DeviceMesh) -> bool:
     """Whether all devices of a mesh belong to this process."""
+    if MODES.target is not None:  # no process has any of them, and one program is for all
+        return True
     return mesh.jax_mesh.local_mesh is mesh.jax_mesh or len(mesh.jax_mesh.local_devices) == mesh.jax_mesh.size
 
 

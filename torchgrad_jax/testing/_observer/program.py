@@ -34,7 +34,7 @@ def library(settings: dict[str, Any]) -> Any:
     if settings["library"] == "torchgrad_jax":
         sys.path.append(settings["path"])
         importlib.import_module("torchgrad_jax").install_as_torch()
-        importlib.import_module("torchgrad_jax._alias.run").tell_children()
+        importlib.import_module("torchgrad_jax._alias.start").tell_children()
     importlib.import_module("torch.optim")
     importlib.import_module("torch.overrides")
     return importlib.import_module("torch")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-import jax
 import pytest
 
 import torchgrad_jax as torch
@@ -571,7 +570,7 @@ class Stepping(Module):
             type(self).leave(self, h)
             return self.inner(h) + row, h
 
-        return jax.lax.scan(step, torch.zeros(4), x)[0]
+        return torch.interop.scan(step, torch.zeros(4), x)[0]
 
 
 LEFT: dict[str, Callable[[Any, Any], None]] = {

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 
 from ...._core.arrays.meta import Meta
 from ...._core.jax.own_kernels import jit
+from ...._core.jax.target import lower
 from ...._engine.memory.tensor import Tensor
 
 
@@ -51,7 +52,7 @@ class Donating:
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
         """The program for such arguments, which is not run."""
-        return self._compiled.lower(*args)
+        return lower(self._compiled, *args)
 
     def _first_call(self, *args: Any) -> Any:
         """The call for arguments of a new kind, and what JAX keeps of it for the next."""

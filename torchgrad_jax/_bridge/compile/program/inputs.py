@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...._core.arrays.meta import Meta
+from ...._core.jax.target import platform
 from ...._core.random.generator import restorable
 from ...._core.state import WRITE_LOCK
 from ...._engine.memory.strided import read
-from ...._engine.memory.tensor import Storage, Tensor
+from ...._engine.memory.tensor import Storage, Tensor, placement_of
 from ..trace.traced_program import Source, TracedProgram, resolve_argument
 from .donation import is_large, spare
 from .overwrite import in_place
@@ -78,7 +79,8 @@ class Inputs:
         replaced = list(_replaced_unread(traced)) if traced.checks is None or not traced.checks.late else []
         held = [s.array(args) for s in sources if s.kind in ("arg", "tensor", "grad")]
         # Scratch memory may stand in for a gradient as long as no array is bound to the devices that it lies on.
-        free = not any(isinstance(x, jax.Array) and x.committed for x in held)
+        free = not any(isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer) and x.committed for x in held)
+        free = free and not any(placement_of(s.what) for s in sources if s.kind == "tensor")
         large = [(leaf, m) for leaf, m in replaced if is_large(m)]
         return cls(
             order=order,
@@ -137,7 +139,7 @@ def _overwritten(traced: TracedProgram, *, graph: bool) -> list[int]:
     sources = traced.sources
     shared = {id(first) for _, first, _, _ in traced.peers}
     updated = {i: k for i, k, _ in traced.writes if i >= 0 and id(sources[i].what) not in shared}
-    looks = not graph and jax.default_backend() == "cpu"
+    looks = not graph and platform() == "cpu"
     there = in_place(traced.jaxpr, updated) if looks else updated
     return [i for i in updated if i in there]
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ...._core.state import MODES
 from ...._engine.memory.tensor import Tensor
 from .body import Body
 from .compiled_backward import BackwardDescription, ForwardAndBackward
@@ -58,4 +59,6 @@ FINDERS: list[Callable[[Candidate], JointProgram | None]] = []
 
 def joint_program(candidate: Candidate) -> JointProgram | None:
     """The form of a program that the processes run together; None if it has none."""
+    if MODES.target is not None:  # one program for all of its devices
+        return None
     return next(filter(None, (find(candidate) for find in FINDERS)), None)

@@ -41,12 +41,12 @@ def evaluate_equal_steps_once(
 
 def at_its_line(eqn: Any) -> Any:
     """A context in which steps belong to the user's line that a recorded step comes from: programs tell it."""
-    lines = _lines()
+    lines = lines_of_users()
     return lines.user_context(eqn.source_info.traceback, name_stack=lines.current_name_stack())
 
 
 @functools.cache
-def _lines() -> Any:
+def lines_of_users() -> Any:
     """JAX's module of source lines, told that those of this package are none of the user's."""
     from jax.extend import source_info_util
 

@@ -296,7 +296,7 @@ class RunState(Uses):
         self.readers.setdefault(id(st), set()).add(id(owner))
         if self.run.ours(st.array):
             return st.array
-        if is_abstract(st.array):
+        if is_abstract(st.array) and MODES.target is None:
             raise AsWritten(_ON_META, lasting=False)
         tracer = self.tracers.get(id(st))
         if tracer is None or self.storages[id(st)].array is not st.array:
@@ -474,7 +474,7 @@ class RunState(Uses):
 
         A checkpoint that computes again goes back to an earlier draw, by `next_draw`, and meets the same numbers.
         """
-        if m.device.type == "meta":
+        if m.device.type == "meta" and MODES.target is None:
             raise AsWritten(_ON_META, lasting=False)
         at = self.next_draw
         if at == len(self.draws):

@@ -313,6 +313,12 @@ def of_this_thread() -> Observer | None:
     return _thread.observer
 
 
+def unobserved() -> contextlib.AbstractContextManager[None]:
+    """A block of another library's code, which nobody needs to see."""
+    observer = of_this_thread()
+    return contextlib.nullcontext() if observer is None else observer.paused()
+
+
 def _calls_of_layers() -> None:
     """Stands for the code by which a layer is called."""
 

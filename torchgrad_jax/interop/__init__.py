@@ -6,12 +6,26 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from ._bridge.jax_side.export import Exported as Exported, export as export, load_exported as load_exported
-from ._bridge.jax_side.interop import as_jax, from_jax as from_jax
-from ._bridge.jax_side.modules import combine as combine, partition as partition
-from ._core.arrays.transfer import for_jax
-from ._core.random.keys import drawing_from as rngs
-from ._engine.memory.strided import read
+from .._bridge.jax_side.control import (
+    associative_scan as associative_scan,
+    checkpoint as checkpoint,
+    cond as cond,
+    fori_loop as fori_loop,
+    map_ as map,
+    scan as scan,
+    switch as switch,
+    while_loop as while_loop,
+)
+from .._bridge.jax_side.export import Exported as Exported, export as export, load_exported as load_exported
+from .._bridge.jax_side.interop import as_jax, from_jax as from_jax
+from .._bridge.jax_side.modules import combine as combine, partition as partition
+from .._core.arrays.transfer import for_jax
+from .._core.jax.target import Target as target
+from .._core.random.keys import drawing_from as rngs
+from .._engine.memory.strided import read
+from . import weights as weights
+from ._modules import JaxModule as JaxModule, module as module
+from ._optimizers import Optax as Optax, as_optax as as_optax
 
 
 def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any]:
@@ -39,7 +53,7 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
     """
     if not hasattr(f, "named_parameters"):
         return as_jax(f)
-    from .func import functional_call
+    from ..func import functional_call
 
     module: Any = f
 
@@ -68,4 +82,27 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
     return call
 
 
-__all__ = ["Exported", "combine", "export", "from_jax", "load_exported", "partition", "rngs", "to_jax"]
+__all__ = [
+    "Exported",
+    "JaxModule",
+    "Optax",
+    "as_optax",
+    "associative_scan",
+    "checkpoint",
+    "combine",
+    "cond",
+    "export",
+    "fori_loop",
+    "from_jax",
+    "load_exported",
+    "map",
+    "module",
+    "partition",
+    "rngs",
+    "scan",
+    "switch",
+    "target",
+    "to_jax",
+    "weights",
+    "while_loop",
+]

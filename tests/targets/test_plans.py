@@ -1,0 +1,154 @@
+"""Plans as text, JSON and pages, and what is said where there is nothing to plan: without any compiler."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+import torchgrad_jax as torch
+from torchgrad_jax import interop
+from torchgrad_jax._bridge.compile.inspection import Collective
+from torchgrad_jax._bridge.compile.plans.chips import CHIPS
+from torchgrad_jax._bridge.compile.plans.page import page
+from torchgrad_jax._bridge.compile.plans.plan import Emulated, Exchange, Plan, _exchanges, _result, report, size, time
+from torchgrad_jax._core.jax.target import chips_of, gpus
+
+SMALL = Plan(
+    target="v5e:2x2",
+    chip="TPU v5e",
+    devices=4,
+    memory={"parameters": 3 << 30, "optimizer": 6 << 30, "temporary": 1 << 30},
+    memory_of_chip=16 << 30,
+    flops=2e12,
+    bytes=3e9,
+    seconds=0.0102,
+    limited_by="arithmetic",
+    exchanges=[Exchange("all-gather", "bf16[768,256]", 28, 11010048)],
+    emulates=True,
+    emulated=[Emulated("pow", "float64", "train.py:34:82 (step)", 18, 18)],
+    host=["pure_callback (train.py:9:1 (step))"],
+)
+LARGE = Plan(
+    target="h100",
+    chip="NVIDIA H100",
+    devices=1,
+    memory={"parameters": 90 << 30},
+    memory_of_chip=79 << 30,
+    flops=2e12,
+    bytes=3e9,
+    seconds=0.002,
+    limited_by="arithmetic",
+    exchanges=[],
+    emulates=False,
+    emulated=[],
+    host=[],
+)
+
+
+def test_a_plan_says_whether_it_fits():
+    assert (SMALL.total, SMALL.fits) == (10 << 30, True)
+    assert (LARGE.total, LARGE.fits) == (90 << 30, False)
+
+
+def test_a_plan_goes_through_json():
+    assert Plan.from_json(SMALL.to_json()) == SMALL
+    assert json.loads(LARGE.to_json())["fits"] is False
+
+
+def test_plans_stand_side_by_side():
+    text = "\n".join(report([SMALL, LARGE]))
+    assert re.search(r"^fits +yes, 62.5% of 16 GiB +NO, 113.9% of 79 GiB$", text, re.MULTILINE), text
+    assert re.search(r"^  optimizer +6 GiB +0 B$", text, re.MULTILINE), text
+    assert "28 x all-gather of bf16[768,256], 10.5 MiB" in text
+    assert "18 x pow in float64, 18 elements, train.py:34:82 (step)" in text
+
+
+def test_a_page_has_a_bar_for_each_target_and_escapes_what_it_shows():
+    text = page("a<b>.py", [SMALL, LARGE])
+    assert "a&lt;b&gt;.py" in text
+    assert "<b>" not in text
+    assert text.count("class=frame") == 2
+    assert "<title>optimizer: 6 GiB</title>" in text
+    assert "it does not fit" in text
+
+
+@pytest.mark.parametrize("number, text", [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (16 << 30, "16 GiB"),
+                                          (5 << 50, "5120 TiB")])  # fmt: skip
+def test_sizes(number, text):
+    assert size(number) == text
+
+
+@pytest.mark.parametrize("seconds, text", [(2.0, "2 s"), (0.0102, "10.2 ms"), (3.4e-7, "0.34 us")])
+def test_times(seconds, text):
+    assert time(seconds) == text
+
+
+def collective(kind, shape):
+    return Collective(kind, shape)
+
+
+def test_what_comes_out_of_an_exchange_counts():
+    assert _result("bf16[4,2]") == "bf16[4,2]"
+    assert _result("(f32[2], f32[3])") == "(f32[2], f32[3])"
+    assert _result("((f32[2], /*index=1*/f32[3]), (f32[8], f32[12]))") == "(f32[8], f32[12])"
+    found = _exchanges([collective("all-reduce", "f32[8,128]")] * 2 + [collective("all-gather", "s8[3]")])
+    assert [(e.kind, e.times, e.bytes) for e in found] == [("all-reduce", 2, 8192), ("all-gather", 1, 3)]
+
+
+def test_each_gpu_is_described_and_has_its_speeds():
+    assert {*gpus()} <= {*CHIPS}
+    assert {name for name, chip in CHIPS.items() if not chip.emulates} == {*gpus()}
+
+
+def test_a_topology_says_how_many_chips_there_are():
+    assert chips_of("v5e:4x4") == [4, 4]
+    assert chips_of("v4:2x2x1") == [2, 2, 1]
+    assert chips_of("v5e") == []
+
+
+# --- what is said -----------------------------------------------------------------------------------
+
+
+def test_a_plan_needs_a_target():
+    step = torch.compile(lambda x: x * 2)
+    with pytest.raises(RuntimeError, match=r"a plan is made for a target: with torch.interop.target"):
+        step.plan(torch.ones(3))
+
+
+def run_plan(*arguments):
+    command = [sys.executable, "-m", "torchgrad_jax", "plan", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_help_names_the_options():
+    done = run_plan("--help")
+    assert done.returncode == 0
+    assert {"--on", "--json", "--html"} <= {*re.findall(r"--\w+", done.stdout)}
+
+
+# --- programs of another platform ---------------------------------------------------------------------
+
+
+def steps_of(platforms):
+    layer = torch.nn.Conv2d(8, 8, 3, groups=8, padding=1)
+    exported = interop.export(layer, torch.ones(2, 8, 16, 16), platforms=platforms)
+    return exported.program.mlir_module()
+
+
+def test_a_program_for_another_platform_has_the_steps_of_that_platform():
+    here, tpu, cuda = steps_of(["cpu"]), steps_of(["tpu"]), steps_of(["cuda", "tpu"])
+    assert "feature_group_count = 8" not in here  # a CPU adds up shifted images
+    assert "feature_group_count = 8" in tpu
+    assert "feature_group_count = 8" in cuda
+    assert "feature_group_count = 8" not in steps_of(["cpu"])
+
+
+def test_an_error_leaves_the_platform_as_it_was():
+    def fails(x):
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        interop.export(fails, torch.ones(2), platforms=["tpu"])
+    assert "feature_group_count = 8" not in steps_of(["cpu"])

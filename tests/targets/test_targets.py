@@ -1,0 +1,175 @@
+"""Programs for TPUs and GPUs that are not here; `make targets` installs the compilers."""
+
+import json
+import re
+
+import pytest
+
+import torchgrad_jax as torch
+import torchgrad_jax.nn.functional as F
+from tests.targets.conftest import COMPILERS
+from torchgrad_jax import interop, nn
+from torchgrad_jax.distributed.device_mesh import init_device_mesh
+from torchgrad_jax.distributed.fsdp import fully_shard
+from torchgrad_jax.distributed.tensor import Shard, distribute_tensor
+
+pytestmark = pytest.mark.usefixtures("tpu")
+
+
+def model(device):
+    layers = [nn.Linear(64, 128), nn.GELU(), nn.LayerNorm(128), nn.Dropout(0.1), nn.Linear(128, 10)]
+    return nn.Sequential(*layers).to(device=device)
+
+
+def training(device):
+    m = model(device)
+    opt = torch.optim.AdamW(m.parameters(), lr=1e-3)
+
+    @torch.compile
+    def step(x, y):
+        opt.zero_grad()
+        loss = F.cross_entropy(m(x), y)
+        loss.backward()
+        opt.step()
+        return loss
+
+    return step, torch.randn(32, 64, device=device), torch.randint(0, 10, (32,), device=device)
+
+
+def test_tensors_on_a_target_are_shapes(tpu):
+    with tpu:
+        x = torch.ones(3, 2, device="tpu", requires_grad=True)
+        y = (x @ x.t()).sum()
+        y.backward()
+        assert (y.shape, x.grad.shape, str(x.grad.device)) == ((), (3, 2), "tpu:0")
+        assert str(x.detach()) == "tensor(..., device='tpu:0', size=(3, 2))"
+        assert torch.accelerator.device_count() == 4
+        assert not torch.cuda.is_available()
+        with pytest.raises(RuntimeError, match=r"a tensor on tpu:0 has no values here"):
+            y.item()
+        with pytest.raises(RuntimeError, match="same device"):
+            x + torch.ones(3, 2)
+    assert torch.ones(2).sum().item() == 2.0
+
+
+def test_a_model_that_is_here_moves_there_and_keeps_its_parameters(tpu):
+    m = nn.Linear(3, 2)
+    weight = m.weight
+    with tpu:
+        m.to("tpu")
+        assert m.weight is weight
+        assert str(weight.device) == "tpu:0"
+
+
+def test_the_memory_of_a_training_step_by_what_it_is_for(tpu):
+    with tpu:
+        step, x, y = training("tpu")
+        plan = step.plan(x, y)
+    numbers = sum(p.numel() for p in model("cpu").parameters())
+    assert plan.memory["parameters"] == 4 * numbers
+    assert plan.memory["optimizer"] == pytest.approx(8 * numbers, abs=64)
+    assert plan.memory["arguments"] == 32 * 64 * 4 + 32 * 8
+    assert plan.fits
+    assert plan.flops == pytest.approx(3 * 2 * 32 * (64 * 128 + 128 * 10), rel=0.35)
+    assert plan.limited_by == "memory"
+    assert {e.operator for e in plan.emulated} & {"pow", "sub"}
+    assert all("test_targets.py" in e.line for e in plan.emulated)
+    json.loads(plan.to_json())
+
+
+def test_shapes_alone_and_meta_give_the_program_of_the_target(tpu):
+    texts = []
+    for device in ("tpu", "meta"):
+        with tpu:
+            step, x, y = training(device)
+            step(x, y)
+            texts.append(step.lower(x, y).as_text())
+    assert texts[0] == texts[1]
+
+
+def test_lowering_changes_nothing_here(tpu):
+    step, x, y = training("cpu")
+    before = step(x, y).item()
+    with tpu:
+        step.lower(x, y)
+        there, *batch = training("tpu")
+        there.lower(*batch)
+    counts = dict(step.counts)
+    assert step(x, y).item() < before
+    assert step.counts["traced"] == counts["traced"]
+
+
+def test_autocast_and_attention_are_those_of_the_target(gpu):
+    def run(q):
+        with torch.autocast("cuda", torch.bfloat16):
+            return F.scaled_dot_product_attention(q @ q.new_ones(64, 64), q, q, is_causal=True).float().sum()
+
+    with gpu, torch.no_grad():
+        q = torch.randn(2, 4, 128, 64, device="cuda")
+        text = torch.compile(run).lower(q).as_text()
+    assert "bf16" in text
+
+
+def test_sharded_training_exchanges_between_devices(tpu):
+    with tpu:
+        mesh = init_device_mesh("tpu", (4,))
+        m = model("tpu").to(torch.bfloat16)
+        fully_shard(m, mesh=mesh)
+        opt = torch.optim.SGD(m.parameters(), lr=0.1)
+
+        @torch.compile
+        def step(x):
+            opt.zero_grad()
+            loss = m(x).float().square().mean()
+            loss.backward()
+            opt.step()
+            return loss
+
+        x = distribute_tensor(torch.randn(64, 64, dtype=torch.bfloat16, device="tpu"), mesh, [Shard(0)])
+        plan = step.plan(x)
+    numbers = sum(p.numel() for p in model("cpu").parameters())
+    assert plan.memory["parameters"] == pytest.approx(2 * numbers / 4, rel=0.02)
+    assert plan.memory["arguments"] == 64 * 64 * 2 / 4
+    assert {e.kind for e in plan.exchanges} & {"all-gather", "all-reduce", "reduce-scatter"}
+
+
+def test_a_name_that_there_is_not(tpu):
+    with pytest.raises(ValueError, match=r"there is no hardware of the name 'v9:2x2'.*h100:8"):
+        interop.target("v9:2x2")
+
+
+SCRIPT = """
+import sys, torch
+from torch import nn
+device = torch.accelerator.current_accelerator() or "cpu"
+m = nn.Linear(8, int(sys.argv[1])).to(device)
+opt = torch.optim.SGD(m.parameters(), lr=0.1)
+{decorator}
+def step(x):
+    opt.zero_grad()
+    loss = m(x).square().mean()
+    loss.backward()
+    opt.step()
+    return loss
+for i in range(10):
+    print("loss", step(torch.randn(4, 8).to(device)).item())
+"""
+
+
+@pytest.mark.parametrize("decorator, found", [("@torch.compile", True), ("", False)])
+def test_the_command_plans_a_script(tmp_path, monkeypatch, decorator, found):
+    from tests.targets.test_plans import run_plan
+
+    monkeypatch.setenv("PYTHONPATH", str(COMPILERS), prepend=":")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT.format(decorator=decorator))
+    file = tmp_path / "plan.json"
+    done = run_plan(str(script), "--on", "v5e:2x2", "--json", str(file), "--", "16")
+    if found:
+        (plan,) = json.loads(file.read_text())
+        assert plan["memory"]["parameters"] == 4 * (8 * 16 + 16)
+        assert re.search(r"^fits +yes", done.stdout, re.MULTILINE), done
+    else:
+        assert done.returncode == 1
+        assert "has no values here" in done.stderr

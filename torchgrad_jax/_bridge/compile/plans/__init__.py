@@ -1,0 +1,8 @@
+"""What a compiled step needs on hardware that is not here: memory, work, exchanges, as the compiler for it says.
+
+Lives here: `chips.py`, what the makers say of each chip; `plan.py`, the plan of a step; `page.py`, its picture.
+
+May import: `../inspection.py`, and `../trace/` for the lines of steps.
+
+Begin with `plan.py`.
+"""

@@ -1,0 +1,117 @@
+"""Kernels of XLA's that run as one program and keep the bits of each.
+
+    v5, = k0(v0)                     v5, v6, = p0(v0, v1)
+    v6, = k1(v5, v1)       becomes   v7, = k2(v6)
+    v7, = k2(v6)
+
+where XLA computes `k0` and `k1`, and NumPy `k2`. The program `p0` has a call of each kernel, and XLA compiles it
+without its pass that puts calls into the code around them, so that it fuses nothing across kernels. What is saved is
+the start of each kernel, and new memory for each result that only other kernels of the program read.
+
+XLA for TPUs puts calls into the code around them whatever it is asked, so that kernels start one by one there.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import jax
+
+from ..._core.arrays.meta import Meta
+from ..._core.host import choice
+from ..._core.jax.caches import KERNELS
+from ..._core.jax.own_kernels import jit
+from ..._core.jax.private import options_of_xla
+from . import executors
+
+_MOST = 256
+"""Kernels of one program."""
+
+
+class Step(NamedTuple):
+    """A call of a kernel, with names for values."""
+
+    outs: list[str]
+    fn: str
+    """The name of what is called."""
+    ins: list[str]
+    single: bool = False
+    """Whether it gives its one result, and not a list of results."""
+    sum: Meta | None = None
+    """For a sum of two values, what these look like."""
+
+
+@functools.cache
+def _options() -> dict[str, Any]:
+    """The option that keeps calls, where XLA has it and it does what it says."""
+    if jax.default_backend() not in ("cpu", "gpu"):
+        return {}
+    return options_of_xla(("xla_disable_hlo_passes", "call-inliner"))
+
+
+def together(
+    steps: Sequence[Step], given: Sequence[str], space: dict[str, Any], results: Sequence[str]
+) -> list[Step] | None:
+    """Return the steps with programs in the place of several kernels each, or None where there are none to join.
+
+    Args:
+        steps: the steps, in an order in which they can run.
+        given: the names of the values that are there before.
+        space: what the names of functions stand for; the programs are added.
+        results: the names of the values that are read afterwards.
+    """
+    if not _options():
+        return None
+    programs = {id(s): _in_xla(s, space) for s in steps}
+    there, pending, out = {*given}, [*steps], []
+    while pending:
+        group: list[Step] = []
+        for alone in (True, False):
+            made = {*there}
+            taken, rest = [], []
+            for s in pending:
+                fits = (programs[id(s)] is None) == alone and made.issuperset(s.ins)
+                if fits and (alone or len(taken) < _MOST):
+                    made.update(s.outs)
+                    taken.append(s)
+                else:
+                    rest.append(s)
+            pending, there = rest, made
+            if alone:
+                out += taken
+            else:
+                group = taken
+        if len(group) > 1:
+            read = {*results}.union(*[s.ins for s in pending])
+            out.append(_program(group, [programs[id(s)] for s in group], read, space))
+        else:
+            out += group
+    return out if len(out) < len(steps) else None
+
+
+def _in_xla(step: Step, space: dict[str, Any]) -> Callable[..., Any] | None:
+    """Return what XLA runs for a step, or None where NumPy computes it, or XLA with other options."""
+    if step.sum is not None:
+        return executors.add_in_xla if step.sum.numel > choice.LARGEST else None
+    return executors.in_xla(space[step.fn])
+
+
+def _program(group: Sequence[Step], fns: Sequence[Any], read: set[str], space: dict[str, Any]) -> Step:
+    """Return one step for several, and add the program that it calls to `space`."""
+    made = [n for s in group for n in s.outs]
+    ins = [*dict.fromkeys([n for s in group for n in s.ins if n not in {*made}])]
+    outs = [n for n in made if n in read]
+
+    def backward_pass(*values: Any) -> list[Any]:
+        env = dict(zip(ins, values))
+        for s, fn in zip(group, fns):
+            found = fn(*[env[n] for n in s.ins])
+            env.update(zip(s.outs, [found] if s.single else found))
+        return [env[n] for n in outs]
+
+    name = f"p{len(space)}"
+    KERNELS.compiled()
+    space[name] = jit(backward_pass, compiler_options=_options())
+    return Step(outs, name, ins)

@@ -140,8 +140,17 @@ WINGS: Mapping[str, tuple[str, ...]] = {
         "random",
     ),
     "_engine": ("surface", "run", "memory", "graph", "modes", "overrides", "entry", "tensor", "passes"),
-    # `compile` alone stands for the files beside its three wings.
-    "_bridge": ("compile.watch", "compile.trace", "compile.program", "compile", "jax_side", "basis", "vmap"),
+    # `compile` alone stands for the files beside its four wings.
+    "_bridge": (
+        "compile.watch",
+        "compile.arguments",
+        "compile.trace",
+        "compile.program",
+        "compile",
+        "jax_side",
+        "basis",
+        "vmap",
+    ),
 }
 FILES_OF_A_WING = 20
 

@@ -17,7 +17,7 @@ import torchgrad_jax as torch
 import torchgrad_jax.profiler
 from tests.interrupts import PACKAGE, Signal, length, signalled
 from torchgrad_jax import _dynamo, backends, func, serialization
-from torchgrad_jax._bridge.compile.watch.stance import POLICY
+from torchgrad_jax._bridge.compile.stance import POLICY
 from torchgrad_jax._core.errors import warn
 from torchgrad_jax._core.host import code
 from torchgrad_jax._core.jax.running_transforms import current_trace

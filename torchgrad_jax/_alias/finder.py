@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from .. import version
-from .._bridge.compile.watch.stance import POLICY
+from .._bridge.compile.stance import POLICY
 from .._core.errors.messages import no_such_name
 from .._core.jax.homes import restore_homes
 from .._core.signals import uninterrupted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._bridge.compile.watch.explain import one_program_per_shape as _one_program_per_shape
+from .._bridge.compile.explain import one_program_per_shape as _one_program_per_shape
 from .._core.errors.messages import missing as _missing
 from ..compiler import (
     allow_in_graph as allow_in_graph,

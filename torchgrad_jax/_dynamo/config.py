@@ -14,7 +14,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-from .._bridge.compile.watch.stance import POLICY
+from .._bridge.compile.stance import POLICY
 from .._core.errors.messages import no_such_name
 from .._core.signals import restore, uninterrupted
 

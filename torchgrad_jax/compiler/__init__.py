@@ -8,13 +8,13 @@ from typing import Any
 import numpy as _np
 
 from .._bridge.compile.compile import compile as compile
-from .._bridge.compile.verification import StaleProgramError as StaleProgramError
-from .._bridge.compile.watch.stance import (
+from .._bridge.compile.stance import (
     POLICY as _POLICY,
     get_default_backend as get_default_backend,
     set_default_backend as set_default_backend,
     set_stance as set_stance,
 )
+from .._bridge.compile.verification import StaleProgramError as StaleProgramError
 from .._core.arrays import tree as _tree
 from .._core.errors.messages import Unsupported as _Unsupported, missing as _missing
 from .._core.state import MODES

@@ -665,7 +665,7 @@ def test_the_recompile_limit_warns_once_and_names_what_came_in_many_kinds():
 
 
 def test_asking_for_sizes_as_inputs_warns_and_changes_nothing(monkeypatch):
-    monkeypatch.setattr("torchgrad_jax._bridge.compile.watch.explain._TOLD", set())
+    monkeypatch.setattr("torchgrad_jax._bridge.compile.explain._TOLD", set())
     with pytest.warns(UserWarning, match="dynamic=True.* has no effect"):
         f = torch.compile(lambda x: x * 2, dynamic=True)
     with pytest.warns(UserWarning, match="mark_dynamic.* has no effect"):

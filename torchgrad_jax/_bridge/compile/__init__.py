@@ -4,10 +4,11 @@ Lives here: `compile.py`, the function that users call; `compiled.py`, which fin
 call among those of `programs.py`, or makes an `attempt.py` at a new one; `patience.py` decides how long a function is
 compiled; `calls.py`, what a call is and comes to; `verification.py` (a step checks itself), `inspection.py`
 (`step.lower()`, `step.explain()`), `many_steps.py` (a loop of XLA over batches) and `buckets.py` (a few sizes for
-many). The rest is in three wings: `watch/` sees what code reads, `trace/` turns one run of it into steps, `program/`
-runs these again.
+many); `stance.py` and `explain.py`, the switches and the words for people. The rest is in four wings: `watch/` sees
+what code reads, `arguments/` what a call is given and which numbers it reads, `trace/` turns one run of it into steps,
+`program/` runs these again.
 
-May import: `watch/` < `trace/` < `program/`, in this order, and `_engine` and `_functions`.
+May import: `watch/` < `arguments/` < `trace/` < `program/`, in this order, and `_engine` and `_functions`.
 
 Begin with `compiled.py`, and with the table in `_bridge/README.md`, which follows one call through the wings.
 """

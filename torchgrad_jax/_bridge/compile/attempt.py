@@ -14,17 +14,19 @@ from typing import Any, NamedTuple
 
 from ..._core.errors.messages import AsWritten, Unsupported
 from ..._engine.memory.tensor import Tensor
+from . import explain
+from .arguments import object_trees
+from .arguments.number_arguments import NumberArguments
 from .calls import Again, AsIs, Call, How, Outcome, Request, WithPlainNumbers
+from .function_modes import under_autocast
 from .patience import Patience
 from .program.build import build_program
 from .program.donation import surely
 from .program.program import Program
+from .stance import POLICY
 from .trace.apart import stand_in
 from .trace.python_watch import PythonWatch
-from .watch import explain, object_trees
-from .watch.function_modes import under_autocast
-from .watch.number_arguments import NeedsPlainNumbers, NumberArguments
-from .watch.stance import POLICY
+from .watch.notes import NeedsPlainNumbers
 
 
 class Function(NamedTuple):

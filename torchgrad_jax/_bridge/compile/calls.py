@@ -16,11 +16,11 @@ import jax
 from ..._core.errors.messages import AsWritten
 from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.tensor import Tensor
+from .arguments import object_trees
+from .arguments.array_arguments import is_array_input, tensor_for
+from .arguments.keys import CONSTANTS, attributes_of, key_of_constant, shape_of, shared_with
+from .arguments.number_arguments import is_input
 from .trace.first_calls import Once
-from .watch import object_trees
-from .watch.array_arguments import is_array_input, tensor_for
-from .watch.keys import CONSTANTS, attributes_of, key_of_constant, shape_of, shared_with
-from .watch.number_arguments import is_input
 
 
 class Call(NamedTuple):

@@ -9,10 +9,10 @@ from typing import Any
 
 from ..._core.errors.messages import Unsupported
 from ..._core.jax import caches
+from . import explain
 from .buckets import Bucketed
 from .compiled import Compiled as Compiled
-from .watch import explain
-from .watch.stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
+from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
 
 
 def compile(

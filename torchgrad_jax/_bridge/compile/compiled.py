@@ -16,8 +16,13 @@ from ..._core.signals import contextmanager
 from ..._core.state import DUAL, FUNCTION_MODE, IN_RUN, INFERENCE, MODES, OBSERVED, PACKING, UNDER_JAX, WRITE_LOCK
 from ..._engine.memory.derivative_stops import under_jax
 from ..._engine.memory.tensor import Tensor
+from . import explain
+from .arguments import object_trees
+from .arguments.array_arguments import is_array_input
+from .arguments.keys import recompile
 from .attempt import Attempt, Function
 from .calls import Again, AsIs, Call, How, Outcome, Ran, Request, WithPlainNumbers
+from .function_modes import autocast_off
 from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .many_steps import Batches, StepsDone, run_all
 from .patience import Patience
@@ -25,15 +30,11 @@ from .plans.plan import Plan, plan_of
 from .program.entry import Entry
 from .program.program import Program
 from .programs import Programs
+from .stance import POLICY
 from .trace.apart import ONE_MEMORY
 from .trace.first_calls import Once
 from .verification import StaleProgramError, Verification
-from .watch import explain, object_trees
-from .watch.array_arguments import is_array_input
-from .watch.function_modes import autocast_off
-from .watch.keys import recompile
-from .watch.number_arguments import NeedsPlainNumbers
-from .watch.stance import POLICY
+from .watch.notes import NeedsPlainNumbers
 
 _OTHER_MODES = IN_RUN | DUAL | OBSERVED | PACKING | FUNCTION_MODE
 Run = Callable[[Entry, Any], Any]

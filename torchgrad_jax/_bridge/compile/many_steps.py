@@ -22,14 +22,14 @@ from ..._core.random.generator import restorable
 from ..._engine.entry.bind import ops
 from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.tensor import Tensor, make
+from .arguments import object_trees
+from .arguments.array_arguments import is_array_input, tensors_for
+from .arguments.number_log import ReturnedNumber
 from .program.donation import Donating, put_back, surely
 from .program.entry import Entry
 from .program.results import ELSEWHERE, ResultArray, ResultTensor
 from .trace.checks import any_of
 from .trace.outside_results import OutsideTensor, OutsideView
-from .watch import object_trees
-from .watch.array_arguments import is_array_input, tensors_for
-from .watch.number_log import ReturnedNumber
 
 _HOST_BYTES = 1 << 28
 """How much memory random numbers that are drawn ahead may take; more of them make several loops."""

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..._core.errors.messages import Unsupported
+from . import explain
+from .arguments.keys import OftenAnew
 from .calls import AsIs, How, WithPlainNumbers
 from .program.program import Program
-from .watch import explain
-from .watch.keys import OftenAnew
-from .watch.places import place_of
+from .watch.facts import Scalar
 
 
 class Patience:
@@ -36,8 +36,8 @@ class Patience:
         """Whether numbers among the arguments are constants, since tracing with other ones failed."""
         self.plain_places = False
         """Whether all other numbers are constants, too."""
-        self.carried: dict[Any, tuple[Any, Any]] = {}
-        """Places of Python numbers that the function itself was seen to change: (holder, key)."""
+        self.carried: dict[Any, Scalar] = {}
+        """Places of Python numbers that the function itself was seen to change, by identity."""
         self._wasted = 0
         """How many programs in a row could not be used a second time for what the function does in Python."""
         self._run_before = 0
@@ -62,9 +62,9 @@ class Patience:
         self.carried.clear()
         self.written, self._wasted = self._generates, 0
 
-    def carry(self, places: Iterable[tuple[Any, Any]]) -> bool:
+    def carry(self, places: Iterable[Scalar]) -> bool:
         """Remember the places of numbers that the function changes: whether one of them is new."""
-        found = {place_of(*place): place for place in places}
+        found = {place.at: place for place in places}
         new = found.keys() - self.carried.keys()
         self.carried.update(found)
         return bool(new)

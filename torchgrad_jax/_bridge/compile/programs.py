@@ -12,10 +12,10 @@ from typing import Any
 
 from ..._core.jax import caches
 from ..._engine.memory.tensor import Tensor
+from . import explain
 from .program.entry import Entry
 from .program.quick_look import look_quickly
-from .watch import explain
-from .watch.stance import POLICY
+from .stance import POLICY
 
 
 class Programs:

@@ -25,17 +25,17 @@ import numpy as np
 
 from ..._core.errors import warn
 from ..._core.errors.messages import AsWritten
+from . import explain
 from .calls import AsIs, How
 from .program.entry import Clock, Entry
 from .program.program import Program
 from .program.results import is_known
+from .stance import POLICY
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import TracedProgram
-from .watch import explain
 from .watch.code_that_reads import is_ours
-from .watch.number_arguments import NeedsPlainNumbers
+from .watch.notes import NeedsPlainNumbers
 from .watch.places import PLAIN_VALUES, is_same_value
-from .watch.stance import POLICY
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+|\bname=\w+")
 """What differs in the text of two programs without meaning anything."""
@@ -164,12 +164,14 @@ def describe_difference(used: Program, fresh: Program) -> str | None:
 
 def _unseen(used: Program, fresh: Program) -> Iterator[str]:
     """What in Python is not as the program in use takes for granted, and the fact that should have told."""
-    watched = [fact for fact in used.conditions.guards.facts if getattr(fact, "is_compared", True)]
+    watched = [fact for fact in used.conditions.guards.facts if fact.is_compared]
     for fact in watched:
         if not fact.holds():
             yield f"; {fact.describe()}, which its guard ({type(fact).__name__}) has not seen"
     known = {(type(fact), id(fact.object), getattr(fact, "key", None)) for fact in watched}
     for fact in fresh.conditions.guards.facts:
+        if fact.given or not fact.is_compared:
+            continue
         key = getattr(fact, "key", None)
         if (type(fact), id(fact.object), key) not in known:
             what = f"a {type(fact.object).__name__}" if key is None else repr(key)

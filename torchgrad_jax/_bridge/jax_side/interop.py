@@ -37,8 +37,8 @@ from ..._engine.passes.custom import Error, PyNode
 from ..._engine.passes.walk import run as run_pass
 from ..._engine.run.trace import Call
 from ..._engine.tensor.values import sealed
-from ..compile.watch.array_arguments import tensor_for
-from ..compile.watch.function_modes import autocast_off, under_autocast, under_modes
+from ..compile.arguments.array_arguments import tensor_for
+from ..compile.function_modes import autocast_off, under_autocast, under_modes
 from ..compile.watch.guards import PythonGuards
 from ..compile.watch.observer import CALLER, Observer, of_this_thread
 from . import trees as trees

@@ -105,7 +105,7 @@ class Recording:
         raise NotImplementedError
 
 
-OP, CHECK, READ, SHAPE, WRITE, EVENT, ARRAY, GIVEN = range(8)
+OP, CHECK, READ, WRITE, EVENT, ARRAY, GIVEN = range(7)
 """Kinds of steps of a log."""
 
 

@@ -8,7 +8,7 @@ spy.unguarded(entry)         # ["Model.scale"]: read by the call, and compared b
 import sys
 
 from torchgrad_jax._bridge.compile.watch.code_that_reads import OURS, code_of
-from torchgrad_jax._bridge.compile.watch.facts import Size
+from torchgrad_jax._bridge.compile.watch.facts import Place, Size
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
@@ -53,11 +53,9 @@ class Spy:
 
     def unguarded(self, entry):
         """What was read and no guard of a program compares, in words."""
-        places, whole = set(), set()
         guards = entry.program.conditions.guards
-        places.update((id(getattr(holder, "of", holder)), key) for holder, key, _ in guards.places)
-        places.update((id(getattr(holder, "of", holder)), key) for holder, key in guards.number_places)
-        whole.update(id(fact.object) for fact in guards.each(Size))
+        places = {fact.at for fact in guards.facts if isinstance(fact, Place)}
+        whole = {id(fact.object) for fact in guards.each(Size)}
         return sorted(
             f"{type(x).__name__}.{name}"
             for at, (x, table, name) in self.read.items()

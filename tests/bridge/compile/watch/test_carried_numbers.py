@@ -339,6 +339,20 @@ def test_branches_on_a_counter():
     assert_same(make, traced=4, runs=9)
 
 
+def test_a_number_of_another_type_makes_another_program():
+    opt = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=2)
+    step = torch.compile(lambda x: x * opt.param_groups[0]["lr"])
+    x = torch.ones(1, dtype=torch.int32)
+    found = []
+    for lr in (2, 3, 2.5, 4):
+        opt.param_groups[0]["lr"] = lr
+        found.append(step(x))
+    assert [t.item() for t in found] == [2, 3, 2.5, 4]
+    assert [t.dtype for t in found] == [torch.int32, torch.int32, torch.float32, torch.int32]
+    assert step.counts["traced"] == 2
+    assert step.reasons == ["'lr' was a int"]
+
+
 def test_numbers_that_leave_are_plain():
     held, history = {"n": 0}, []
 

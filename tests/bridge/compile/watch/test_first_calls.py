@@ -297,3 +297,30 @@ def test_a_lock_that_is_not_given_back_is_an_effect():
     lock.release()
     with pytest.raises(RuntimeError):
         lock.release()
+
+
+class _Kept:
+    n = 0
+
+
+COUNTED = {
+    "a dict": (dict, lambda kept: kept.update(n=kept.get("n", 0) + 1) or kept["n"]),
+    "a dict in a dict": (dict, lambda kept: COUNTED["a dict"][1](kept.setdefault("inner", {}))),
+    "a list": (lambda: [0], lambda kept: kept.append(kept.pop() + 1) or kept[0]),
+    "an object": (_Kept, lambda kept: setattr(kept, "n", kept.n + 1) or kept.n),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("label", COUNTED)
+def test_what_the_first_call_makes_is_not_counted_twice(label):
+    make, count = COUNTED[label]
+    cache: dict[str, Any] = {}
+
+    @torch.compile
+    def step(x):
+        if "kept" not in cache:
+            cache["kept"] = make()
+        return x * count(cache["kept"])
+
+    assert [step(torch.ones(1)).item() for _ in range(4)] == [1, 2, 3, 4]

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax._bridge.compile.watch.stance import POLICY
+from torchgrad_jax._bridge.compile.stance import POLICY
 
 RUNS = 6
 

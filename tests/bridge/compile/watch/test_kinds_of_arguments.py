@@ -183,3 +183,35 @@ def test_an_argument_that_changes_is_noticed(label):
     for gain in (2.0, 7.0, 3.0):
         given.gain = gain
         assert compiled(x, given).tolist() == step(x, given).tolist()
+
+
+def _sets(given, key, value):
+    given[key] = value
+
+
+PUT_THERE = {
+    "a flag": (lambda: {"done": False}, lambda g: _sets(g, "done", True)),
+    "a text": (lambda: {"name": "before"}, lambda g: _sets(g, "name", "after")),
+    "nothing": (lambda: {"name": "before"}, lambda g: _sets(g, "name", None)),
+    "a number": (lambda: {"n": 1}, lambda g: _sets(g, "n", g["n"] + 1)),
+    "a flag in an inner dict": (lambda: [{"done": False}], lambda g: _sets(g[0], "done", True)),
+    "a flag in a list": (lambda: [False], lambda g: _sets(g, 0, True)),
+    "a new entry": (dict, lambda g: _sets(g, "done", True)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:torch.compile")
+@pytest.mark.parametrize("label", PUT_THERE)
+def test_what_a_step_puts_into_an_argument_is_in_that_argument(label):
+    make, put = PUT_THERE[label]
+
+    @torch.compile
+    def step(x, given):
+        put(given)
+        return x * 2
+
+    for _ in range(3):
+        given, as_written = make(), make()
+        put(as_written)
+        assert step(torch.ones(1), given).item() == 2
+        assert given == as_written

@@ -10,12 +10,13 @@ from ...._core.arrays import uneven
 from ...._core.arrays.placement import MANY, OnAllDevices
 from ...._core.errors.messages import AsWritten
 from ...._engine.memory.tensor import Tensor, placement_of
+from ..arguments.number_arguments import Constant
+from ..arguments.number_log import NumberLog
 from ..trace.apart import Apart
 from ..trace.outside_results import settle_kept_views
 from ..trace.python_watch import PythonWatch
 from ..trace.traced_program import TracedProgram, resolve_argument
-from ..watch.number_arguments import Constant
-from ..watch.number_log import NumberLog
+from ..watch.facts import Scalar
 from .body import Body
 from .compiled_backward import ForwardAndBackward, used_in_pass
 from .conditions import Conditions
@@ -112,8 +113,7 @@ def _settle(
     settle_kept_views(traced.kept_views, args)
     for kept in trace.kept_tensors:
         kept.settle(traced, watch.guards)
-    if log.is_plain():
-        _read_numbers(traced, log)
+    _read_numbers(traced, log)
     if trace.backward is not None:
         outvars, n_reads, n_gradients = traced.jaxpr.outvars, len(trace.backward.reads), trace.n_gradients
         trace.backward.settle(used_in_pass(traced.jaxpr, n_gradients, n_reads))
@@ -138,15 +138,14 @@ def _conditions(
     gradients_read = GradientsRead(traced, args, list(reached.values()))
     known_twice = {i: t for i, t in enumerate(args) if id(t) in reached}
     apart = Apart(traced, known_twice, list(reached.values()) if watch.guards.compares_identity else ())
-    plain, sources = log.is_plain(), traced.sources
+    sources = traced.sources
     written = [sources[i].what for i, _, _ in traced.writes if i >= 0 and sources[i].kind == "tensor"]
     written += [st for st, _, k, _ in traced.peers if k >= 0]
     return Conditions(
         traced=traced,
         guards=watch.guards,
         constants=constants,
-        numbers=[(s.what, s.of, type(s.what[s.of])) for s in sources if s.kind == "number" and plain],
-        log=None if plain else log,
+        log=None if log.is_plain() else log,
         kept_tensors=trace.kept_tensors,
         gradients_read=gradients_read,
         apart=apart,
@@ -207,13 +206,15 @@ def _constants(log: NumberLog, n_tensors: int, name: Callable[[int], str]) -> li
 
 
 def _read_numbers(traced: TracedProgram, log: NumberLog) -> None:
-    """Let the program itself read the numbers: there is nothing else to do in Python."""
-    for slot, holder, key in log.reads():
-        for s in traced.sources:
-            if s.what is log.values and s.of == slot and holder is None:
-                s.kind, s.what, s.of = "given", key, None
-            elif s.what is log.values and s.of == slot:
-                s.what, s.of = holder, key
+    """Let the program itself read the numbers, if there is nothing else to do in Python."""
+    origins = log.origins()
+    for s in traced.sources:
+        origin = origins.get(s.of) if s.what is log.values else None
+        if isinstance(origin, Scalar):
+            s.what, s.of = origin.of, origin.key
+            origin.is_read_by_a_program()
+        elif origin is not None:
+            s.kind, s.what, s.of = "given", origin, None
 
 
 def _on_all_devices(traced: TracedProgram, pins: Mapping[int, Any]) -> OnAllDevices | None:

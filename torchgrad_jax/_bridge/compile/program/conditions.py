@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...._engine.memory.tensor import Tensor
+from ..arguments.keys import OftenAnew
+from ..arguments.number_arguments import Constant
+from ..arguments.number_log import NumberLog
 from ..trace.apart import ONE_MEMORY, OTHER_TENSOR, Apart
 from ..trace.kept_tensors import KeptTensors
 from ..trace.traced_program import ARGUMENT_IS_A_VIEW, INTO_ARGUMENTS, TracedProgram
 from ..watch.guards import PythonGuards
-from ..watch.keys import OftenAnew
-from ..watch.number_arguments import Constant
-from ..watch.number_log import NumberLog
-from ..watch.places import value_at
 from .gradients_read import GradientsRead
 
 VALUES_CHANGED = OftenAnew("the values of a tensor from outside that Python looked at are others")
@@ -32,8 +31,6 @@ class Conditions:
     """What the function read in Python."""
     constants: list[Constant]
     """Numbers among the arguments whose values are part of the program."""
-    numbers: list[tuple[Any, Any, type]]
-    """(holder, key, type) of numbers that the program reads."""
     log: NumberLog | None
     """What is done with numbers in Python before each run, if there is anything."""
     kept_tensors: list[KeptTensors]
@@ -56,7 +53,6 @@ class Conditions:
             or traced.whole_arguments
             or traced.looked_at
             or traced.gradient_guards
-            or self.numbers
             or self.kept_tensors
         )
 
@@ -91,9 +87,6 @@ class Conditions:
         for st, array in self.traced.looked_at:
             if st.array is not array:
                 return VALUES_CHANGED
-        for holder, key, kind in self.numbers:
-            if type(value_at(holder, key)) is not kind:
-                return f"{key!r} was a {kind.__name__}"
         for kept in self.kept_tensors:
             given = args if self.writes_arguments or kept.compared else ()
             if (why := kept.describe_change(given, self.written)) is not None:

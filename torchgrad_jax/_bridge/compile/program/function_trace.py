@@ -14,13 +14,13 @@ from ...._core.state import MODES, next_sequence_nr
 from ...._engine.entry.bind import ops
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.memory.tensor import Tensor
+from ..arguments import object_trees
+from ..arguments.array_arguments import put_tensors_for_traced_arrays
+from ..arguments.number_log import NumberLog, ReturnedNumber
 from ..trace.kept_tensors import KeptTensors, take_kept_tensors
 from ..trace.outside_results import ContainersFromOutside, describe_outside_result, own_constants
 from ..trace.python_watch import PythonWatch
 from ..trace.traced_program import TracedProgram, trace_program
-from ..watch import object_trees
-from ..watch.array_arguments import put_tensors_for_traced_arrays
-from ..watch.number_log import NumberLog, ReturnedNumber
 from .compiled_backward import BackwardDescription, spent_graph, trace_backward
 from .gradients_read import graphs_of_gradients
 from .results import (

@@ -21,8 +21,8 @@ from ...._core.errors.messages import AsWritten
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.memory.strided import is_direct
 from ...._engine.memory.tensor import Tensor
+from ..arguments.keys import OftenAnew
 from ..trace.traced_program import RunState, TracedProgram, resolve_argument
-from ..watch.keys import OftenAnew
 from .compiled_backward import SpentGraph, spent_graph
 
 OTHER_GRADIENT = OftenAnew(

@@ -70,7 +70,7 @@ class Program:
         started = self.traced.started_optimizers
         held = [t for x in started for t in tree.flatten([*vars(x).values()])[0]]
         held += [t for x in started for t in tree.flatten([*vars(x).get("state", {}).values()])[0]]
-        reached = [t for g in watch for t in (*g.reached_tensors.values(), *g.reached_gradients.values())]
+        reached = [*watch.guards.reached_tensors.values(), *watch.guards.reached_beside.values()]
         known = {id(t._st) for t in (*reached, *held) if isinstance(t, Tensor)} | self.traced.constants
         for i, source in enumerate(self.traced.sources):
             if source.kind == "tensor" and i not in self.body.constants and id(source.what) not in known:

@@ -29,6 +29,8 @@ from ...._core.state import GRAD, MODES
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.memory.strided import storage_offset
 from ...._engine.memory.tensor import Storage, Tensor, make, make_of, plain_alias
+from ..arguments.array_arguments import as_array
+from ..arguments.number_log import ReturnedNumber
 from ..trace.outside_results import (
     OutsideTensor,
     OutsideView,
@@ -38,9 +40,7 @@ from ..trace.outside_results import (
     refuse_used_leaf,
 )
 from ..trace.traced_program import RunState, resolve_argument
-from ..watch.array_arguments import as_array
-from ..watch.number_arguments import NeedsPlainNumbers
-from ..watch.number_log import ReturnedNumber
+from ..watch.notes import NeedsPlainNumbers
 from .compiled_backward import SpentGraph
 
 _KNOWN = (Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.generic, jax.Array)

@@ -106,7 +106,7 @@ class _Snapshot:
         return {
             "random numbers are drawn": sum(s.kind == "draw" for s in self.state.sources),
             "something is checked": len(self.state.checks),
-            "a number in Python is changed": [id(holder[key]) for holder, key in log.places] if log else [],
+            "a number in Python is changed": [id(scalar.value) for scalar in log.scalars.values()] if log else [],
             "a schedule takes a step": sum(s[0] == EVENT for s in log.steps) if log else 0,
         }
 

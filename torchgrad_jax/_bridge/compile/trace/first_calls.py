@@ -11,13 +11,14 @@ import contextlib
 import gc
 import importlib
 import types
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
 from ...._core.arrays.python_numbers import Number
 from ...._engine.memory.tensor import Tensor
+from ..watch.facts import Scalar
 from ..watch.places import place_of
 
 _OF_A_TRACE = (Tensor, jax.Array, jax.core.Tracer, Number)
@@ -51,15 +52,18 @@ class Once(NamedTuple):
         imported = [once.imports for once in done]
         return self.imports not in imported if self.imports is not None else None not in imported
 
-    def stays(self, replaced: Sequence[tuple[Any, Any]]) -> bool:
+    def stays(self, replaced: Sequence[Scalar]) -> bool:
         """Whether a call that finds it done leaves it as it is: else it is done in each call.
 
         Args:
-            replaced: places where the call has put numbers: (holder, key).
+            replaced: places where the call has put numbers; one in what it was to do only once differs each time.
         """
-        others = {place_of(*place) for place in replaced}
-        at = [place_of(holder, key) for holder, key, _ in self.entries]
-        return others.isdisjoint(at) and all(holder.get(key, None) is value for holder, key, value in self.entries)
+        if not all(holder.get(key, None) is value for holder, key, value in self.entries):
+            return False
+        at = {place_of(holder, key) for holder, key, _ in self.entries}
+        made = [value for _, _, value in self.entries] if replaced else []
+        inside = {id(x) for x in _parts_of(made, lambda x: issubclass(type(x), type | types.FunctionType))}
+        return not any(place.at in at or id(place.object) in inside for place in replaced)
 
 
 def is_of_no_trace(value: Any, young: Collection[int]) -> bool:
@@ -69,14 +73,19 @@ def is_of_no_trace(value: Any, young: Collection[int]) -> bool:
         value: the value.
         young: identities of objects that the function made.
     """
+    parts = _parts_of([value], lambda x: gc.is_tracked(x) and id(x) not in young)
+    return not any(issubclass(type(x), _OF_A_TRACE) for x in parts)  # `isinstance` would ask a user's object
+
+
+def _parts_of(values: Sequence[Any], is_outside: Callable[[Any], bool]) -> Iterator[Any]:
+    """Values and all that they lead to, up to what was there before; tensors and the like are no further parts."""
     seen: set[int] = set()
-    rest = [value]
+    rest = list(values)
     while rest:
         x = rest.pop()
-        if issubclass(type(x), _OF_A_TRACE):  # `isinstance` would ask a user's object
-            return False
-        if id(x) in seen or issubclass(type(x), _LEAD_ELSEWHERE) or (gc.is_tracked(x) and id(x) not in young):
-            continue
-        seen.add(id(x))
-        rest += gc.get_referents(x)
-    return True
+        if issubclass(type(x), _OF_A_TRACE):
+            yield x
+        elif id(x) not in seen and not issubclass(type(x), _LEAD_ELSEWHERE) and not is_outside(x):
+            seen.add(id(x))
+            yield x
+            rest += gc.get_referents(x)

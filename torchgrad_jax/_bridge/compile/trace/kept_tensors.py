@@ -20,7 +20,6 @@ from ...._engine.graph.history import requires_grad_of
 from ...._engine.memory.kept_traces import made_at, traced_value
 from ...._engine.memory.strided import read
 from ...._engine.memory.tensor import Storage, Tensor
-from ..watch.facts import Items
 from ..watch.guards import PythonGuards
 from ..watch.places import MISSING
 from .traced_program import RunState, TracedProgram
@@ -198,14 +197,11 @@ def _insist_on_this_trace(state: RunState, key: Any, value: Any) -> None:
 
 def _changed_places(guards: PythonGuards) -> Iterator[tuple[Any, Any, Any, Any]]:
     """Places that hold something else than before: (holder, key, what was there, what is there)."""
-    for holder, key, before in guards.places:
-        now = holder.get(key, MISSING)
-        if now is not before and now is not MISSING:
+    for holder, key, before, now, given in guards.changes():
+        if now is not MISSING and not given:
             yield holder, key, before, now
-    for holder, key, value in guards.added_entries():
-        yield holder, key, MISSING, value
-    for fact in guards.each(Items):
-        if type(fact.of) is list and not fact.is_same():
+    for fact in guards.changed_lists():
+        if type(fact.of) is list and not fact.given:
             yield _Contents(fact.of), None, fact.was, list(fact.of)
 
 

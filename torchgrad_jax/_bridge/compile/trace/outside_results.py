@@ -14,7 +14,7 @@ from ...._engine.graph.history import edge_of, grad_fn_of, requires_grad_of, vie
 from ...._engine.memory.strided import storage_offset
 from ...._engine.memory.tensor import Alias, Tensor, Version, alias_of, is_plain
 from ...._engine.run.trace import ViewPlan
-from ..watch import object_trees
+from ..arguments import object_trees
 from ..watch.places import PLAIN_VALUES
 from .traced_program import RunState, resolve_argument
 

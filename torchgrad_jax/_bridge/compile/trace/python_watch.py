@@ -6,7 +6,7 @@ what the function did that only its own code can do again, and can put back what
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -15,13 +15,13 @@ from ...._core.errors.messages import AsWritten
 from ...._core.signals import uninterrupted
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
-from ..watch.facts import Place
-from ..watch.guards import PythonGuards, number_places_of, tensors_of_options
-from ..watch.number_arguments import NumberArguments
-from ..watch.number_log import NumberLog
-from ..watch.object_trees import containers_of
+from ..arguments.number_arguments import NumberArguments
+from ..arguments.number_log import NumberLog, numbers_of, tensors_of_options
+from ..arguments.object_trees import containers_of
+from ..watch.facts import Place, Scalar
+from ..watch.guards import PythonGuards
 from ..watch.observer import CALLER, Observer
-from ..watch.places import MISSING, Attributes, Items, place_of
+from ..watch.places import MISSING, Attributes
 from .first_calls import Once, is_of_no_trace
 from .traced_program import TracedProgram
 
@@ -39,15 +39,11 @@ class PythonWatch:
     def __init__(
         self, fn: Callable[..., Any], given: Any, flat: Sequence[Any], is_object: Callable[[Any], bool]
     ) -> None:
-        self.guards = PythonGuards()
-        """What the function has read of Python's state."""
-        self.containers = PythonGuards()
-        """What it has read of the containers among its arguments."""
+        self.guards = PythonGuards(containers_of(given, is_object))
+        """What the function has read of Python's state, containers among its arguments included."""
         self.observer = Observer()
         self._fn, self._flat, self.is_object = fn, flat, is_object
         self.guards.are_there([fn, *flat])
-        self.containers.are_there(containers_of(given, is_object))
-        self._given = {id(x): x for x in containers_of(given, is_object)}
         self._modes = MODES.bits & ~UNDER_JAX
         self._log: NumberLog | None = None
         self._taken = 0
@@ -61,27 +57,22 @@ class PythonWatch:
         self.once: Once | None = None
         """What it did that later calls may find done, where that is all that it did."""
 
-    def __iter__(self) -> Iterator[PythonGuards]:
-        yield self.guards
-        yield self.containers
-
     def knows(self, x: Any) -> bool:
         """Whether an object was there before the trace."""
-        return self.observer.ages.was_there(x, {id(x)} if any(guards.knows(x) for guards in self) else ())
+        return self.observer.ages.was_there(x, {id(x)} if self.guards.was_there(x) else ())
 
-    def log_numbers(self, arguments: NumberArguments, carried: Iterable[tuple[Any, Any]]) -> NumberLog:
-        """The log of the numbers that the function changes; it was seen to change those at `carried`."""
-        there = (place for place in map(_as_place, carried) if place[0].get(place[1], MISSING) is not MISSING)
-        places = {place_of(*place): place for place in there}
-        self._log = NumberLog(list(places.values()), [], arguments)
+    def log_numbers(self, arguments: NumberArguments, carried: Iterable[Scalar]) -> NumberLog:
+        """The log of the numbers that the function changes; it was seen to change those that are `carried`."""
+        there = [place for place in carried if place.of.get(place.key, MISSING) is not MISSING]
+        self._log = NumberLog([Scalar(place.of, place.key) for place in there], arguments)
         self.observer.reads.found_optimizer = self._follow
         return self._log
 
     def _follow(self, x: Any) -> None:
         """An optimizer or a schedule is about to be looked at: its numbers are followed from here on."""
         assert self._log is not None
-        for holder, key in number_places_of(x):
-            self._log.follow(holder, key)
+        for scalar in numbers_of(x):
+            self._log.follow(scalar)
         for t in tensors_of_options(x):
             self._log.follow_tensor(t)
 
@@ -93,7 +84,7 @@ class PythonWatch:
             for x in self._flat:
                 if not isinstance(x, jax.Array):
                     reads.begin_at(code, x)
-            for x in self._given.values():
+            for x in self.guards.arguments.values():
                 reads.root(code, x)
         except BaseException:
             self.observer.leave()
@@ -105,12 +96,9 @@ class PythonWatch:
             self.take(last=True)
         finally:
             self.observer.leave()
-            for guards in self:
-                guards.reached_tensors.clear()
-                guards.reached_gradients.clear()
-            watched = frozenset(number for guards in self for number in guards.visited_ids)
-            for guards in self:
-                guards.put_plain_numbers(watched)
+            self.guards.reached_tensors.clear()
+            self.guards.reached_beside.clear()
+            self.guards.put_plain_numbers()
 
     def function_returned(self) -> None:
         """The function is done; its results are still to be described."""
@@ -130,13 +118,9 @@ class PythonWatch:
         with self.observer.paused():
             reads.ages.look()
             reads.functions_ran(ran[self._taken :])
-            for guards, belongs in (
-                (self.guards, self._belongs_outside),
-                (self.containers, self._belongs_to_arguments),
-            ):
-                guards.compares_identity = any(code.compares_identity for code in ran)
-                guards.take(reads, belongs)
-                guards.take_number_places(() if self._log is None else self._log.places)
+            self.guards.compares_identity = any(code.compares_identity for code in ran)
+            self.guards.take(reads)
+            self.guards.take_scalars(self._scalars())
             self._taken = len(ran)
             reads.settle()
             if last:
@@ -146,36 +130,36 @@ class PythonWatch:
         if last:
             self.observer.leave()  # who keeps a tensor of the function is to be found out now, and that is not we
 
-    def _belongs_outside(self, x: Any) -> bool:
-        return id(x) not in self._given or self.guards.knows(x)
-
-    def _belongs_to_arguments(self, x: Any) -> bool:
-        return id(x) in self._given
+    def _scalars(self) -> list[Scalar]:
+        """The numbers that are followed, and those of optimizers and schedules that are numbers by now."""
+        followed = {} if self._log is None else self._log.scalars
+        theirs = [s for x in (*self.guards.optimizers, *self.guards.schedules) for s in numbers_of(x)]
+        return [*followed.values(), *[s for s in theirs if s.at not in followed]]
 
     def reaches_arguments(self) -> bool:
         """Whether a list or dict among the arguments is also reached in another way."""
-        return any(map(self.guards.knows, self._given.values()))
+        return any(map(self.guards.knows, self.guards.arguments.values()))
 
     def describe_effect(self, program: TracedProgram, numbers: NumberLog) -> str | None:
         """What the function did in Python that only its own code can do again; None if there is nothing."""
-        for guards in self:
-            guards.forget_unused_states(program.used_optimizers)
-            for optimizer in program.started_optimizers:
-                guards.optimizer_state_began(optimizer)
-            guards.watch_caches()
+        guards = self.guards
+        guards.forget_unused_states(program.used_optimizers)
+        for optimizer in program.started_optimizers:
+            guards.optimizer_state_began(optimizer)
+        guards.watch_caches()
         self._watch_forms(program)
         changed = self.describe_change()
         if changed is not None:
-            switches = [s for guards in self for s in guards.switches()]
+            switches = guards.switches()
             if self.describe_change() is None:
                 changed, self.switches = None, switches
             for holder, key, value in switches:
                 holder[key] = value
-        if changed is not None and any(guards.keeps_traced_array() for guards in self):
+        if changed is not None and guards.keeps_traced_array():
             raise AsWritten(
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
-        replaced = [place for guards in self for place in guards.drifted_numbers()]
+        replaced = guards.drifted_numbers()
         if replaced and self.observer.takes_a_lock:  # a counter of several threads, and a program takes no lock
             raise AsWritten("it changes a number while it has a lock", lasting=False)
         if not all(once.stays(replaced) for once in self.done):
@@ -185,15 +169,16 @@ class PythonWatch:
             self._find_once()
         if self._modes_changed:
             return "a mode, such as whether operations are recorded, is another one afterwards"
+        if effect is None:
+            guards.forget_arguments()
         return effect
 
     def _find_once(self) -> None:
         """Whether new entries are all that has changed, and may stay for the next trace to find."""
-        entries = [entry for guards in self for entry in guards.added_entries()]
-        young = self.observer.ages.young
-        if not entries or not all(is_of_no_trace(value, young) for _, _, value in entries):
+        added, young = self.guards.added_entries(), self.observer.ages.young
+        if not added or any(change.given or not is_of_no_trace(change.now, young) for change in added):
             return
-        once = Once(entries)
+        once = Once([(change.holder, change.key, change.now) for change in added])
         once.undo()
         if self.describe_change() is None:
             self.once = once
@@ -211,8 +196,7 @@ class PythonWatch:
     def undo_trace(self) -> str | None:
         """Put back what the trace has changed; what cannot be put back, in words."""
         self.observer.restore()
-        for guards in self:
-            guards.restore()
+        self.guards.restore()
         MODES.bits = MODES.bits & UNDER_JAX | self._modes
         return self.describe_change()
 
@@ -220,8 +204,8 @@ class PythonWatch:
         """After an error or an interrupt: what the function has changed in Python is as it was before the call."""
         self.observer.leave()
         self.observer.restore()
-        for guards in self:
-            guards.restore()
+        self.guards.restore()
+        self.guards.forget_arguments()
         MODES.bits = MODES.bits & UNDER_JAX | self._modes
 
     @property
@@ -230,9 +214,4 @@ class PythonWatch:
 
     def describe_change(self) -> str | None:
         """What the function has changed in Python, in words."""
-        return next(filter(None, (guards.describe_effect() for guards in self)), None)
-
-
-def _as_place(place: tuple[Any, Any]) -> tuple[Any, Any]:
-    holder, key = place
-    return (Items(holder), key) if type(holder) is list else place
+        return self.guards.describe_effect()

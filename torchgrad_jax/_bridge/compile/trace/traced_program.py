@@ -38,8 +38,8 @@ from ...._engine.modes.runs import TracedRun
 from ...._engine.modes.uses import Uses
 from ...._engine.modes.written_steps import evaluate
 from ...._functions.fresh import is_constant
-from ..watch.number_arguments import use_plain_numbers_in_closure
-from ..watch.number_log import NumberLog, logging_numbers
+from ..arguments.number_arguments import use_plain_numbers_in_closure
+from ..arguments.number_log import NumberLog, logging_numbers
 from ..watch.observer import of_this_thread
 from .checks import Checks, Noted, Part, bounded
 from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_separated

@@ -1,11 +1,9 @@
-"""What the Python code of a compiled function is given, reads and does.
+"""What the Python code of a compiled function reads and does.
 
 Lives here: `observer.py`, which sees each function that runs during a trace; `code_that_reads.py`, what a code names;
 `reads.py`, which follows these names from object to object by the table in `kinds.py`, and leaves what was so before
 in `notes.py`, as the `facts.py`; `ages.py`, what the function made itself; `pure_calls.py`, functions in C that only
-compute; `guards.py`, the facts of a program, which are compared before each run;
-`number_log.py` and the files named after arguments, Python's numbers as inputs; `keys.py`, which compares two calls;
-`stance.py` and `explain.py`, the switches and the words for people.
+compute; `guards.py`, the facts of a program, which are compared before each run.
 
 May import: `_engine` and `_functions`.
 

@@ -143,29 +143,10 @@ _WHOLE = frozenset(
 _OF_OBJECTS = _WHOLE - {"globals", "locals"}
 _TEXTS = frozenset(["repr", "str", "format", "print"])
 _CLASSES = frozenset(["isinstance", "issubclass", "type", "__class__"])
-_FORM = frozenset(
-    [
-        "device",
-        "dim",
-        "dtype",
-        "element_size",
-        "is_complex",
-        "is_contiguous",
-        "is_floating_point",
-        "itemsize",
-        "len",
-        "nbytes",
-        "ndim",
-        "ndimension",
-        "nelement",
-        "numel",
-        "shape",
-        "size",
-        "storage_offset",
-        "stride",
-        "type",
-    ]
-)
+_FORM = frozenset([
+    "device", "dim", "dtype", "element_size", "is_complex", "is_contiguous", "is_floating_point", "itemsize", "len",
+    "nbytes", "ndim", "ndimension", "nelement", "numel", "shape", "size", "storage_offset", "stride", "type",
+])  # fmt: skip
 """Names in code that looks at the shape, dtype or layout of a tensor."""
 NAMED_BY_CALLER = frozenset(["__getattr__", "__setattr__", "__delattr__", "__getattribute__"])
 """Methods whose second parameter is the name of an attribute, which stands in the code that looks it up."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 import copy
 import operator
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...._core.arrays.python_numbers import plain
 from .array_contents import array_content, kept_results, refill
-from .places import MISSING, PLAIN_VALUES, are_same_values, code_of_entry, code_of_key, object_of, place_of
+from .places import MISSING, PLAIN_VALUES, are_same_values, code_of_key, code_of_place, object_of, place_of
 
 
 class Fact:
@@ -28,11 +29,18 @@ class Fact:
     __slots__ = ("given", "of", "was")
     rank = 0
     """Which facts are put back first."""
+    change = ""
+    """What to say where it no longer holds."""
 
     def __init__(self, of: Any, was: Any) -> None:
         self.of, self.was = of, was
         self.given = False
         """Whether it is about a container among the arguments, which is another one in the next call."""
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether it has to hold when a program runs again."""
+        return True
 
     @property
     def object(self) -> Any:
@@ -53,14 +61,14 @@ class Fact:
 
     def as_code(self, name: Callable[[Any], str]) -> str | None:
         """The code that asks whether it holds; None if that takes more than a look."""
-        raise NotImplementedError
+        return None
 
     def restore(self) -> None:
         """Make it so again."""
 
     def describe(self) -> str:
         """What is no longer so, in words."""
-        raise NotImplementedError
+        return self.change
 
     def copied(self) -> Any:
         """The same fact for another program."""
@@ -68,26 +76,18 @@ class Fact:
 
 
 class Place(Fact):
-    """What is in a place. One whose number is read anew in each run, or that the program fills, is not compared."""
+    """What is in a place."""
 
-    __slots__ = ("is_compared", "key")
+    __slots__ = ("key",)
 
     def __init__(self, of: Any, key: Any, was: Any) -> None:
         super().__init__(of, was)
-        self.key, self.is_compared = key, True
-
-    def __iter__(self) -> Iterator[Any]:
-        yield from (self.of, self.key, self.was)
+        self.key = key
 
     @property
     def at(self) -> Any:
         """The place by identity."""
         return place_of(self.of, self.key)
-
-    def leave_out(self) -> Place:
-        """Compare it no longer: its number is read anew in each run, or the program itself fills it."""
-        self.is_compared, self.was = False, None
-        return self
 
     def now(self) -> Any:
         """What is there."""
@@ -100,9 +100,10 @@ class Place(Fact):
 
     def as_code(self, name: Callable[[Any], str]) -> str | None:
         """As its holder is looked at."""
-        if hasattr(self.of, "as_code"):
-            return self.of.as_code(name, self.key, name(self.was))
-        return code_of_entry(name, self.of, self.key, name(self.was))
+        if self.was is MISSING:
+            return f"{name(self.of.get)}({code_of_key(name, self.key)}, {name(MISSING)}) is {name(MISSING)}"
+        same = "==" if getattr(self.of, "by_value", False) else "is"
+        return f"{code_of_place(name, self.of, self.key)} {same} {name(self.was)}"
 
     def restore(self) -> None:
         """Put back what was there."""
@@ -118,6 +119,98 @@ class Place(Fact):
             repr(self.key) if isinstance(self.key, PLAIN_VALUES) else f"what a {type(self.key).__name__} has in a dict"
         )
         return f"{name} was {_in_words(self.was)} and is {_in_words(self.now())}"
+
+
+class Filled(Place):
+    """A place that the program itself fills in each run."""
+
+    __slots__ = ()
+
+    def __init__(self, of: Any, key: Any, given: bool = False) -> None:
+        super().__init__(of, key, None)
+        self.given = given
+
+    @property
+    def is_compared(self) -> bool:
+        """Whatever is there is right."""
+        return False
+
+    def restore(self) -> None:
+        """Whoever fills it puts back what was there."""
+
+
+class Scalar(Filled):
+    """A place of a number, or of a list or tuple of numbers, that is read anew in each run.
+
+    Where a program reads it without a step in Python, its type is compared (`was`).
+    """
+
+    __slots__ = ()
+
+    @property
+    def is_compared(self) -> bool:
+        """Whether a program relies on its type."""
+        return self.was is not None
+
+    @property
+    def value(self) -> Any:
+        """What is there; None where somebody has removed it."""
+        return self.of.get(self.key, None)
+
+    def now(self) -> Any:
+        """Its type."""
+        return form_of(self.of.get(self.key, None))
+
+    def holds(self) -> bool:
+        """By the type."""
+        return self.now() is self.was
+
+    def is_read_by_a_program(self) -> None:
+        """From here on its type is compared."""
+        self.was = self.now()
+
+    def as_code(self, name: Callable[[Any], str]) -> str | None:
+        """By `type`."""
+        return f"type({code_of_place(name, self.of, self.key)}) is {name(self.was)}"
+
+    def describe(self) -> str:
+        """The type that it had."""
+        return f"{self.key!r} was a {self.was.__name__}"
+
+
+def form_of(x: Any) -> Any:
+    """Of what type a number is that can be followed: for a list or tuple of them its type and theirs. None for others.
+
+    A bool is none: code asks for it with `is`.
+    """
+    kind = type(x)
+    if kind is int or kind is float:
+        return kind
+    if kind is not list and kind is not tuple:
+        return None
+    kinds = tuple(map(type, x))
+    return (kind, kinds) if kinds and all(k is int or k is float for k in kinds) else None
+
+
+def with_plain_numbers(value: Any, around: frozenset[int] = frozenset()) -> Any:
+    """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place.
+
+    `around` are the identities of the containers that it is in, one of which it may be itself.
+    """
+    if type(value) not in (tuple, list, dict):
+        return plain(value)
+    if id(value) in around:
+        return value
+    around |= {id(value)}
+    if type(value) is dict:
+        value.update([(k, with_plain_numbers(v, around)) for k, v in value.items()])
+        return value
+    plain_items = [with_plain_numbers(v, around) for v in value]
+    if type(value) is list:
+        value[:] = plain_items
+    elif not all(map(operator.is_, value, plain_items)):
+        return tuple(plain_items)
+    return value
 
 
 class Size(Fact):
@@ -239,41 +332,12 @@ class Alive(Class):
         return "a weak reference leads to something else"
 
 
-class Order(Fact):
-    """The keys of a dict of several entries, in their order."""
-
-    __slots__ = ()
-    rank = 4
-
-    def now(self) -> list[Any]:
-        """The keys now."""
-        return list(self.of)
-
-    def holds(self) -> bool:
-        """The very keys: 1, 1.0 and True are one key."""
-        return len(self.of) == len(self.was) and are_same_values(self.of, self.was)
-
-    def as_code(self, name: Callable[[Any], str]) -> str | None:
-        """One by one; how many there are is another fact."""
-        return f"all(map({name(operator.is_)}, {name(self.of)}, {name(self.was)}))"
-
-    def restore(self) -> None:
-        """Fill the dict anew, if it has the same keys."""
-        if list(self.of) != self.was and self.of.keys() == set(self.was):
-            entries = {key: self.of[key] for key in self.was}
-            self.of.clear()
-            self.of.update(entries)
-
-    def describe(self) -> str:
-        """Which order it was says little."""
-        return "the entries of a dict have another order"
-
-
 class Items(Fact):
     """What is in a list, set or deque, in its order."""
 
     __slots__ = ()
     rank = 5
+    change = "the entries of a list changed"
 
     def now(self) -> list[Any]:
         """The items now."""
@@ -302,62 +366,66 @@ class Items(Fact):
         self.of.clear()
         self.of.update(items) if isinstance(self.of, set) else self.of.extend(items)
 
-    def describe(self) -> str:
-        """Which ones they were says little."""
-        return "the entries of a list changed"
+
+class Order(Items):
+    """The keys of a dict of several entries, in their order: 1, 1.0 and True are one key."""
+
+    __slots__ = ()
+    rank = 4
+    change = "the entries of a dict have another order"
+
+    def as_code(self, name: Callable[[Any], str]) -> str | None:
+        """One by one; how many there are is another fact."""
+        return f"all(map({name(operator.is_)}, {name(self.of)}, {name(self.was)}))"
+
+    def restore(self) -> None:
+        """Fill the dict anew, if it has the same keys."""
+        if list(self.of) != self.was and self.of.keys() == set(self.was):
+            entries = {key: self.of[key] for key in self.was}
+            self.of.clear()
+            self.of.update(entries)
 
 
 class Content(Fact):
-    """What is in an array of NumPy, of Python or of C."""
+    """What is in an array of NumPy, of Python or of C, which is compared after all others."""
 
     __slots__ = ()
     rank = 6
+    change = "the values of an array changed"
 
     def now(self) -> Any:
         """Its shape, dtype and bytes."""
         return array_content(self.of)
-
-    def as_code(self, name: Callable[[Any], str]) -> str | None:
-        """It is compared after all others."""
-        return None
 
     def restore(self) -> None:
         """Put the elements back."""
         if not self.holds():
             refill(self.of, self.was)
 
-    def describe(self) -> str:
-        """Which elements they were says little."""
-        return "the values of an array changed"
-
 
 class Cached(Fact):
-    """For which arguments a cache of results (`functools.lru_cache`) has some."""
+    """For which arguments a cache of results (`functools.lru_cache`) has some.
+
+    More of them are no change: they are compared one by one where they matter.
+    """
 
     __slots__ = ()
     rank = 7
 
+    @property
+    def is_compared(self) -> bool:
+        """Only to be put back."""
+        return False
+
     def now(self) -> frozenset[Any]:
         """The keys."""
         return frozenset(kept_results(self.of))
-
-    def holds(self) -> bool:
-        """More results are no change: they are compared one by one where they matter."""
-        return True
-
-    def as_code(self, name: Callable[[Any], str]) -> str | None:
-        """Nothing."""
-        return None
 
     def restore(self) -> None:
         """Forget the results that were not there."""
         held = kept_results(self.of)
         for key in held.keys() - self.was:
             del held[key]
-
-    def describe(self) -> str:
-        """Never."""
-        return "a cache has other results"
 
 
 def is_same_list(now: Any, before: list[Any]) -> bool:
@@ -419,7 +487,7 @@ class Comparisons:
 
 def written(facts: Sequence[Fact]) -> Callable[[], bool]:
     """A function that says whether all is the very object that it was."""
-    compared = sorted((f for f in facts if not (type(f) is Place and not f.is_compared)), key=lambda f: f.rank)
+    compared = sorted((f for f in facts if f.is_compared), key=lambda f: f.rank)
     if len(compared) > _MOST_WRITTEN:
         return lambda: _all_hold(compared)
     code = Comparisons()

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 
@@ -24,14 +24,38 @@ from ...._engine.memory.tensor import Tensor
 from . import places as holders
 from .array_contents import kept_results, results_of
 from .code_that_reads import Code
-from .facts import Absent, Cached, Content, Fact, Items, Order, Place, Size, written
+from .facts import (
+    Absent,
+    Cached,
+    Content,
+    Fact,
+    Filled,
+    Items,
+    Order,
+    Place,
+    Scalar,
+    Size,
+    form_of,
+    with_plain_numbers,
+    written,
+)
 from .notes import UNWATCHED
-from .number_log import are_same_numbers, is_number, is_number_or_list, with_plain_numbers
 from .places import MISSING, Attributes, Entries, holder_of, is_same_value, place_of
 from .reads import Reads
 
 _SWITCHES = (bool, str, type(None))
 """Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
+
+
+class Change(NamedTuple):
+    """Something else in a place."""
+
+    holder: Any
+    key: Any
+    before: Any
+    now: Any
+    given: bool
+    """Whether it is a place in a container among the arguments."""
 
 
 class FactList:
@@ -51,13 +75,8 @@ class FactList:
 
     @property
     def places(self) -> list[Place]:
-        """Places that are compared."""
-        return [place for place in self.each(Place) if place.is_compared]
-
-    @property
-    def number_places(self) -> list[tuple[Any, Any]]:
-        """Places that are not compared, since their numbers are read anew in each run: (holder, key)."""
-        return [(place.of, place.key) for place in self.each(Place) if not place.is_compared]
+        """Places of which what is there is compared."""
+        return self.each(Place)
 
     @property
     def has_arrays(self) -> bool:
@@ -89,10 +108,12 @@ class FactList:
                 if not content.holds():
                     return content.describe()
             return None
+        return self._first_change()
+
+    def _first_change(self) -> str | None:
+        """The same by asking each fact, of which no code is written."""
         for fact in sorted(self.facts, key=lambda fact: fact.rank):
-            if type(fact) is Place and (not fact.is_compared or self._is_alike(fact)):
-                continue
-            if not fact.holds():
+            if fact.is_compared and not (type(fact) is Place and self._is_alike(fact)) and not fact.holds():
                 return fact.describe()
         return None
 
@@ -129,12 +150,21 @@ class FactList:
                 fact.was = with_plain_numbers(fact.was)
         self._holds = None
 
+    def changes(self) -> Iterator[Change]:
+        """Where the function has put another object."""
+        for place in self.places:
+            now = place.now()
+            if now is not place.was:
+                yield Change(place.of, place.key, place.was, now, place.given)
+        yield from self.added_entries()
+
+    def changed_lists(self) -> list[Items]:
+        """Lists, sets and deques with other items."""
+        return [fact for fact in self.each(Items) if not fact.is_same()]
+
     def keeps_traced_array(self) -> bool:
-        """Whether a place, a dict or a list holds an array that JAX traces, which is of no use after the trace."""
-        held: list[Any] = [place.of.get(place.key, None) for place in self.places]
-        for fact in self.facts:
-            if type(fact) in (Items, Size):
-                held += fact.of if type(fact) is Items else [fact.of[key] for key in list(fact.of)]
+        """Whether what the function has put somewhere is an array that JAX traces, of no use after the trace."""
+        held = [change.now for change in self.changes()] + [x for fact in self.changed_lists() for x in fact.of]
         seen: set[int] = set()
         while held:
             x = held.pop()
@@ -145,10 +175,10 @@ class FactList:
                 held += x.values() if isinstance(x, dict) else x
         return False
 
-    def added_entries(self) -> list[tuple[Any, Any, Any]]:
-        """What the function has put where nothing was: (holder, key, value)."""
-        there = {place.at for place in self.each(Place)}
-        found: dict[Any, tuple[Any, Any, Any]] = {}
+    def added_entries(self) -> list[Change]:
+        """What the function has put where nothing was."""
+        there = {fact.at for fact in self.facts if isinstance(fact, Place)}
+        found: dict[Any, Change] = {}
         for fact in self.facts:
             if type(fact) is Size and isinstance(fact.of, dict | Entries) and not fact.holds():
                 new = [key for key in fact.of if not _is_unwatched(key)]
@@ -156,8 +186,21 @@ class FactList:
                 new = [key for key in fact.of if type(key) is str and key in fact.was]
             else:
                 continue
-            found.update((place_of(fact.of, key), (fact.of, key, fact.of[key])) for key in new)
+            for key in new:
+                found[place_of(fact.of, key)] = Change(fact.of, key, MISSING, fact.of[key], fact.given)
         return [entry for at, entry in found.items() if at not in there]
+
+    def switches(self) -> list[tuple[Any, Any, Any]]:
+        """Where a bool, a text or None has become another one: (holder, key, the new one).
+
+        What was there is put back.
+        """
+        found = []
+        for holder, key, before, now, given in list(self.changes()):
+            if isinstance(now, _SWITCHES) and isinstance(before, _SWITCHES) and not given:
+                found.append((holder, key, now))
+                holder[key] = before
+        return found
 
     def _drop(self, ids: set[int]) -> None:
         """Compare nothing of some objects."""
@@ -175,24 +218,29 @@ class PythonGuards(FactList):
     """The facts of one program."""
 
     __slots__ = (
-        "_before_state", "_held", "_only_state", "_with_hooks", "compares_identity", "met_again",
-        "optimizers", "reached_gradients", "reached_tensors", "replaced_numbers", "schedules", "visited_ids",
+        "_before_state", "_held", "_held_by_arguments", "_only_state", "_with_hooks", "arguments", "compares_identity",
+        "met_again", "optimizers", "reached_beside", "reached_tensors", "replaced", "schedules", "visited_ids",
     )  # fmt: skip
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: Iterable[Any] = ()) -> None:
+        """Guards for a function that is given these containers, and those in them."""
         super().__init__()
-        self.replaced_numbers: list[tuple[Any, Any]] = []
+        self.arguments = {id(x): x for x in arguments}
+        """Containers among the arguments, by identity: other ones come in the next call."""
+        self._held_by_arguments: set[int] = set()
+        """Identities of what these lead to."""
+        self.replaced: list[Scalar] = []
         """Places where the function put a number that differs from call to call; a plain one is there now."""
         self.optimizers: list[Any] = []
         self.schedules: list[Any] = []
         self.visited_ids: set[int] = set()
-        """Identities of containers of before that are reached."""
+        """Identities of containers of before that are reached, without those among the arguments."""
         self.met_again: set[int] = set()
         """Identities of what is reached in several ways."""
         self.reached_tensors: dict[int, Tensor] = {}
         """Tensors that are reached by a place, by identity; empty after the trace."""
-        self.reached_gradients: dict[int, Tensor] = {}
-        """Their gradients, which are reached by them alone."""
+        self.reached_beside: dict[int, Tensor] = {}
+        """Their gradients, which are reached by them alone, and tensors that containers among the arguments hold."""
         self.compares_identity = False
         """Whether the code may ask whether two tensors are one object."""
         self._before_state: list[Fact] = []
@@ -213,14 +261,22 @@ class PythonGuards(FactList):
         guards.are_there(reads.outside.values())
         reads.ages.look()
         reads.functions_ran(ran)
-        guards.take(reads, lambda x: True, refuses=False)
+        guards.take(reads, refuses=False)
         for place in guards.places:
             place.was = with_plain_numbers(place.was)
         return guards
 
     def knows(self, x: Any) -> bool:
-        """Whether something is reached from what was there before."""
+        """Whether something is reached from what was there before, in another way than by the arguments."""
         return id(x) in self._held
+
+    def is_given(self, x: Any) -> bool:
+        """Whether something is a container among the arguments, and reached by them alone."""
+        return id(x) in self.arguments and id(x) not in self._held
+
+    def was_there(self, x: Any) -> bool:
+        """Whether something is reached from what was there before."""
+        return id(x) in self._held or id(x) in self._held_by_arguments or id(x) in self.arguments
 
     def are_there(self, objects: Iterable[Any]) -> None:
         """These objects were there before."""
@@ -228,23 +284,30 @@ class PythonGuards(FactList):
 
     def describe_effect(self) -> str | None:
         """What the function has changed, or left a number of the trace in, in words."""
-        if self.replaced_numbers:
-            return f"a number that is another one in each call was put under {self.replaced_numbers[0][1]!r}"
-        return self.describe_change()
+        if self.replaced:
+            return f"a number that is another one in each call was put under {self.replaced[0].key!r}"
+        return self._first_change()
+
+    def forget_arguments(self) -> None:
+        """What is in containers among the arguments is nothing to later calls."""
+        if any(fact.given for fact in self.facts):
+            self.replace([fact for fact in self.facts if not fact.given])
+        self._before_state = [fact for fact in self._before_state if not fact.given]
+        self.arguments.clear()
 
     def restore(self) -> None:
         """Put everything back, after a trace that failed or was undone."""
         if self._before_state:
             self.replace(self._before_state)
             self._before_state = []
-        places = {place.at for place in self.each(Place)}
+        places = {fact.at for fact in self.facts if isinstance(fact, Place)}
         for fact in sorted(self.facts, key=lambda fact: fact.rank):
             if type(fact) is Size:
                 fact.remove_others(places)
-            elif not (type(fact) is Place and not fact.is_compared):
+            else:
                 fact.restore()
         self._holds = None
-        self.replaced_numbers.clear()
+        self.replaced.clear()
 
     # -- what the program does by itself
     def optimizer_state_began(self, optimizer: Any) -> None:
@@ -277,12 +340,13 @@ class PythonGuards(FactList):
 
     def stop_watching(self, holder: Any, key: Any, objects: set[int]) -> None:
         """The program itself puts something in a place: compare neither it nor the containers and tensors in it."""
-        filled = Place(holder, key, None).leave_out()
+        filled = Filled(holder, key)
+        there = {filled.at}  # a tensor is a key by its identity, and its `==` is no bool
         kept: list[Fact] = [filled]
         for fact in self.facts:
             if type(fact) is Absent:
                 fact.was = fact.was - {key} if fact.of is holder else fact.was
-            elif id(fact.object) in objects or (type(fact) is Place and fact.at in {filled.at}):
+            elif id(fact.object) in objects or (isinstance(fact, Place) and fact.at in there):
                 continue
             kept.append(fact)
         self.replace(kept)
@@ -292,119 +356,102 @@ class PythonGuards(FactList):
         for held in (kept_results(fact.of) for fact in self.each(Cached)):
             self.add([Place(held, key, value) for key, value in held.items()])
 
-    def switches(self) -> list[tuple[Any, Any, Any]]:
-        """Where a bool, a text or None has become another one: (holder, key, the new one).
-
-        What was there is put back.
-        """
-        found = []
-        for place in self.places:
-            now = place.now()
-            if now is not place.was and isinstance(now, _SWITCHES) and isinstance(place.was, _SWITCHES):
-                found.append((place.of, place.key, now))
-                place.restore()
-        return found
-
-    # -- numbers that are carried
-    def put_plain_numbers(self, watched: frozenset[int]) -> None:
-        """Put plain numbers where the function has put those that were carried while it was traced.
-
-        Args:
-            watched: identities of containers, each of which has its turn: a number in it is a number at a place.
-        """
-        places = [(place.of, place.key) for place in self.places]
-        places += [(of, key) for of, key, _ in self.added_entries()]
-        for holder, key in places:
-            value = holder.get(key, MISSING)
-            if (plain_value := with_plain_numbers(value, watched)) is not value:
+    # -- numbers that are read anew in each run
+    def put_plain_numbers(self) -> None:
+        """Put plain numbers where the function has put those that were followed while it was traced."""
+        # Each of these has its turn: a number in it is a number at a place.
+        watched = frozenset([*self.visited_ids, *self.arguments])
+        for holder, key, _, now, given in list(self.changes()):
+            if (plain_value := with_plain_numbers(now, watched)) is not now:
                 holder[key] = plain_value
-                self.replaced_numbers.append((holder, key))
-        for fact in self.each(Items):
+                self.replaced.append(Scalar(holder, key, given))
+        for fact in self.changed_lists():
             items = list(fact.of)
-            plain_items = items if fact.is_same() else [with_plain_numbers(v, watched) for v in items]
-            replaced = [(fact.of, i) for i, v in enumerate(items) if plain_items[i] is not v]
+            plain_items = [with_plain_numbers(v, watched) for v in items]
+            replaced = [i for i, v in enumerate(items) if plain_items[i] is not v]
             if replaced:
-                self.replaced_numbers += replaced
+                self.replaced += [Scalar(holders.Items(fact.of), i, fact.given) for i in replaced]
                 fact.fill(plain_items)
 
-    def take_number_places(self, more: Iterable[tuple[Any, Any]]) -> None:
-        """Compare no numbers that are read anew in each run.
-
-        These are learning rates (and momenta, where a schedule of cycles has left its bounds in the group), what
-        schedules count, and the places `more`, of which one may be an item of a list.
-        """
-        wanted = {place_of(*place): place for x in (*self.optimizers, *self.schedules) for place in number_places_of(x)}
-        wanted.update((place_of(*place), place) for place in more)
-        for fact in self.each(Items):
-            if type(fact.of) is list and any((id(fact.of), i) in wanted for i in range(len(fact.was))):
+    def take_scalars(self, scalars: Iterable[Scalar]) -> None:
+        """Numbers that are read anew in each run are not compared; one may be an item of a list."""
+        wanted = {scalar.at: scalar for scalar in scalars}
+        lists = {of for of, _ in wanted}
+        facts: list[Fact] = []
+        for fact in self.facts:
+            if type(fact) is Items and type(fact.of) is list and id(fact.of) in lists:
                 items = holders.Items(fact.of)
-                self.facts.remove(fact)
-                self.facts += [Size(items, len(fact.was)), *[Place(items, i, v) for i, v in enumerate(fact.was)]]
-        known = set()
-        for place in self.each(Place):
-            if place.at in wanted:
-                known.add(place.at)
-                place.leave_out()
-        for x in (*self.optimizers, *self.schedules):
-            for holder, key in number_places_of(x):
-                if place_of(holder, key) not in known:
-                    self.facts.append(Place(holder, key, None).leave_out())
-        self._holds = None
+                facts += [Size(items, len(fact.was)), *[Place(items, i, v) for i, v in enumerate(fact.was)]]
+            else:
+                facts.append(fact)
+        self.replace([*wanted.values(), *[f for f in facts if not (isinstance(f, Place) and f.at in wanted)]])
 
-    def drifted_numbers(self) -> list[tuple[Any, Any]]:
-        """The places where a number has become another one: (holder, key)."""
-        drifted: list[tuple[Any, Any]] = list(self.replaced_numbers)
-        for place in self.places:
-            now = place.now()
-            can_be_put = not isinstance(place.of, holders.Fixed)
-            numbers = can_be_put and is_number_or_list(now) and is_number_or_list(place.was)
-            if numbers and not are_same_numbers(now, place.was):
-                drifted.append((place.of, place.key))
-        for fact in self.each(Items):
-            if type(fact.of) is list and len(fact.of) == len(fact.was):
+    def drifted_numbers(self) -> list[Scalar]:
+        """The places where a number has become another one; without those in containers among the arguments."""
+        drifted = [scalar for scalar in self.replaced if not scalar.given]
+        for holder, key, before, now, given in self.changes():
+            can_be_put = not given and not isinstance(holder, holders.Fixed)
+            if can_be_put and form_of(now) and form_of(before) and not _looks_the_same(now, before):
+                drifted.append(Scalar(holder, key))
+        for fact in self.changed_lists():
+            if type(fact.of) is list and len(fact.of) == len(fact.was) and not fact.given:
                 pairs = enumerate(zip(fact.of, fact.was))
-                numbers = [(i, a, b) for i, (a, b) in pairs if is_number(a) and is_number(b)]
-                drifted += [(fact.of, i) for i, a, b in numbers if not is_same_value(a, b)]
+                numbers = [i for i, (a, b) in pairs if form_of(a) and form_of(b) and not is_same_value(a, b)]
+                drifted += [Scalar(holders.Items(fact.of), i) for i in numbers]
         return drifted
 
     # -- taking over what was read
-    def take(self, reads: Reads, belongs: Callable[[Any], bool], *, refuses: bool = True) -> None:
+    def take(self, reads: Reads, *, refuses: bool = True) -> None:
         """Guard what a function can have read of what was there before.
 
         Args:
             reads: all that it can have read.
-            belongs: whether an object is among those that these guards are for.
             refuses: whether a place of which the value before is not known is an error.
         """
-
-        def kept(of: Any) -> bool:
-            owner = reads.owners.get(id(of), of)
-            there = reads.ages.was_there(owner, self._held) or reads.ages.was_there(of, self._held)
-            return there and belongs(of) and belongs(owner)
-
-        self._find_held(reads, kept)
+        self._find_held(reads)
+        for fact in self.facts:  # which may be reached in another way by now
+            fact.given = fact.given and id(fact.object) not in self._held
         known = {id(fact) for fact in self.each(Absent)}
         absent = [fact for fact in reads.absent.values() if id(fact) not in known]
-        self.add([fact for fact in [*reads.facts, *absent] if kept(fact.object)])
-        self.visited_ids.update(id(fact.object) for fact in self.facts if type(fact) in (Size, Items))
+        for fact in [*reads.facts, *absent]:
+            if not self._is_outside(fact.object, reads):
+                if not self._is_given(fact.object, reads):
+                    continue
+                fact.given = True
+            self.facts.append(fact)
+        self._holds = None
+        self.visited_ids.update(id(f.object) for f in self.facts if type(f) in (Size, Items) and not f.given)
         self._only_state = dict(reads.only_state)
-        self.optimizers = [x for x in reads.optimizers.values() if kept(x)]
-        self.schedules = [x for x in reads.schedules.values() if kept(x)]
+        self.optimizers = [x for x in reads.optimizers.values() if self._is_outside(x, reads)]
+        self.schedules = [x for x in reads.schedules.values() if self._is_outside(x, reads)]
         for guards in reads.absorbed:
-            if belongs(guards):
-                self._take_over(guards, reads)
+            self._take_over(guards, reads)
         self._find_tensors(reads)
         if refuses:
             self._refuse_new_values(reads)
 
-    def _find_held(self, reads: Reads, kept: Callable[[Any], bool]) -> None:
+    def _is_outside(self, of: Any, reads: Reads) -> bool:
+        """Whether an object was there before, and is reached in another way than by the arguments."""
+        owner = reads.owners.get(id(of), of)
+        if self.is_given(of) or self.is_given(owner):
+            return False
+        return reads.ages.was_there(owner, self._held) or reads.ages.was_there(of, self._held)
+
+    def _is_given(self, of: Any, reads: Reads) -> bool:
+        """Whether an object is a container among the arguments."""
+        return id(of) in self.arguments and id(reads.owners.get(id(of), of)) in self.arguments
+
+    def _find_held(self, reads: Reads) -> None:
         """Find what objects of before lead to, and these lead to, and so on: all of it is of before, too."""
         rest = list(reads.leads_to.values())
+        for of, led_to in rest:
+            if self._is_given(of, reads):
+                self._held_by_arguments.update(led_to)
         found = True
         while found:
             found, later = False, []
             for row in rest:
-                if kept(row[0]):
+                if self._is_outside(row[0], reads):
                     found = True
                     self._held.update(row[1])
                 else:
@@ -423,9 +470,10 @@ class PythonGuards(FactList):
         """Which tensors are reached by what is kept, and what is reached twice."""
         met: set[int] = set()
         self.met_again.clear()
-        values: list[Any] = [fact.was for fact in self.places]
+        values, given = list[Any](), list[Any]()
         for fact in self.facts:
-            values += fact.was if type(fact) in (Items, Order) else ()
+            held = [fact.was] if type(fact) is Place else fact.was if type(fact) in (Items, Order) else ()
+            (given if fact.given else values).extend(held)
         for fact in self.each(Cached):  # which may keep each result in a link
             values += [value for value in results_of(fact.of) if id(value) not in reads.ages.young]
         for value in values:
@@ -438,16 +486,16 @@ class PythonGuards(FactList):
             met.add(id(value))
             if isinstance(value, tuple):
                 values += value
-        gradients = (reads.gradients.get(key) for key in self.reached_tensors)
-        self.reached_gradients = {
-            id(g): g
-            for g in gradients
-            if g is not None and id(g) not in reads.ages.young and id(g) not in self.reached_tensors
-        }
-        for x in self.reached_tensors.values():
+        beside = [x for x in given if issubclass(type(x), Tensor)]
+        gradients = [reads.gradients.get(id(x)) for x in (*self.reached_tensors.values(), *beside)]
+        beside += [g for g in gradients if g is not None and id(g) not in reads.ages.young]
+        self.reached_beside = {id(x): x for x in beside if id(x) not in self.reached_tensors}
+        for x in (*self.reached_tensors.values(), *self.reached_beside.values()):
             if (x._x is not None or (x._rg and x._fn is None)) and id(x) not in self._with_hooks:
                 self._with_hooks.add(id(x))
-                self.facts.append(Place(Attributes(x), "_x", x._x))
+                hooks = Place(Attributes(x), "_x", x._x)
+                hooks.given = id(x) not in self.reached_tensors
+                self.facts.append(hooks)
 
     def _refuse_new_values(self, reads: Reads) -> None:
         """A place that was changed before anybody looked at it: what was there before is not known."""
@@ -466,37 +514,6 @@ _MODES = ("default_device", "device_stack", "grad_layout")
 """Modes that are no bits, and that code can tell apart."""
 AMBIENT: list[dict[str, Any]] = [vars(SETTINGS)]
 """What every function may look at: settings, and hooks of all modules, which `nn` adds."""
-
-
-def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
-    for key, value in group.items():
-        if isinstance(value, Tensor):
-            yield value
-        elif key != "params" and isinstance(value, list | tuple):
-            yield from (v for v in value if isinstance(v, Tensor))
-
-
-def number_places_of(x: Any) -> list[tuple[Any, Any]]:
-    """The numbers of an optimizer or a schedule that are read anew in each run: (holder, key).
-
-    These are learning rates (and momenta, where a schedule of cycles has left its bounds in the group), and what
-    schedules count.
-    """
-    found: list[tuple[Any, Any]] = []
-    held = vars(x)
-    if "param_groups" in held:
-        for group in held["param_groups"]:
-            cycled = ("momentum", "betas") if "max_momentum" in group else ()
-            found += [(group, key) for key in ("lr", *cycled) if is_number_or_list(group.get(key))]
-        return found
-    # Tensors in `_last_lr` are read by nobody else.
-    return [(held, key) for key, value in held.items() if is_number(value) or key == "_last_lr"]
-
-
-def tensors_of_options(x: Any) -> list[Tensor]:
-    """Options of the optimizer of a schedule that are tensors, which the schedule may write to."""
-    groups = getattr(vars(x).get("optimizer"), "param_groups", ()) if "optimizer" in vars(x) else ()
-    return list({id(t): t for group in groups for t in _tensors_in(group)}.values())
 
 
 def _is_unwatched(key: Any) -> bool:

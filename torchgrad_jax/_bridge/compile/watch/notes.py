@@ -24,7 +24,6 @@ from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .code_that_reads import LOOKERS, Code
 from .facts import Absent, Class, Content, Fact, Items, Order, Place, Size
-from .number_arguments import NeedsPlainNumbers
 from .places import MISSING, Attributes, Cell, State, Variable, holder_of
 
 KEPT_UNDER = "_torchgrad_jax_operators"
@@ -40,6 +39,13 @@ ATOMS = frozenset(
 _MOST = 500_000
 """How many values may be compared before each run; one that can read more runs as it is written."""
 _MATH = vars(math)
+
+
+class NeedsPlainNumbers(BaseException):
+    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed.
+
+    It is no `Exception`, so that the traced function does not catch it.
+    """
 
 
 class Notes:

@@ -29,8 +29,7 @@ from ...._core.signals import contextmanager, uninterrupted
 from .ages import Ages
 from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, names_in, not_looked_at
 from .kinds import layer_called
-from .notes import ATOMS
-from .number_arguments import NeedsPlainNumbers
+from .notes import ATOMS, NeedsPlainNumbers
 from .places import LOCKS, MISSING
 from .pure_calls import EFFECT, HOLDER, READER, STATE, TEMPLATE, VARIABLE, describe, teller_of, verdict
 from .reads import Reads

@@ -49,12 +49,11 @@ class Holder:
     def __delitem__(self, key: Any) -> None:
         delattr(self.of, key)
 
-    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
-        """The code that says whether what is in a place is what the code calls `was`."""
-        of = name(self.of)
-        if was == name(MISSING) or not key.isidentifier() or keyword.iskeyword(key):
-            return f"{name(getattr)}({of}, {key!r}, {name(MISSING)}) is {was}"
-        return f"{of}.{key} is {was}"
+    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
+        """The code that looks up what is in a place, or raises where nothing is there."""
+        if not key.isidentifier() or keyword.iskeyword(key):
+            return f"{name(getattr)}({name(self.of)}, {key!r})"
+        return f"{name(self.of)}.{key}"
 
 
 class Attributes(Holder):
@@ -112,9 +111,9 @@ class Entries(Holder):
         for key, value in entries.items():
             self[key] = value
 
-    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
         """Its class may make entries when it is asked, so `dict` is."""
-        return f"{name(dict.get)}({name(self.of)}, {code_of_key(name, key)}, {name(MISSING)}) is {was}"
+        return f"{name(dict.__getitem__)}({name(self.of)}, {code_of_key(name, key)})"
 
 
 class Class(Holder):
@@ -125,9 +124,9 @@ class Class(Holder):
     def __getitem__(self, key: Any) -> Any:
         return self.of.__dict__[key]
 
-    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
         """In the class's own dict."""
-        return code_of_entry(name, self.of.__dict__, key, was)
+        return f"{name(self.of.__dict__)}[{code_of_key(name, key)}]"
 
 
 class Items(Holder):
@@ -153,10 +152,9 @@ class Items(Holder):
     def __len__(self) -> int:
         return len(self.of)
 
-    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
         """By its number."""
-        of = name(self.of)
-        return f"len({of}) <= {key}" if was == name(MISSING) else f"{of}[{key}] is {was}"
+        return f"{name(self.of)}[{key}]"
 
 
 class OfThread(Holder):
@@ -177,24 +175,15 @@ class OfThread(Holder):
         """The names."""
         return vars(self.of).keys()
 
-    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
         """In the dict of the thread that asks."""
-        return f"{name(vars)}({name(self.of)}).get({key!r}, {name(MISSING)}) is {was}"
+        return f"{name(vars)}({name(self.of)})[{key!r}]"
 
 
 class Cell(Holder):
     """A closure's cell."""
 
     __slots__ = ()
-
-    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
-        """One that is empty raises where it is asked."""
-        of = name(self.of)
-        return f"{name(_is_empty)}({of})" if was == name(MISSING) else f"{of}.cell_contents is {was}"
-
-
-def _is_empty(cell: Any) -> bool:
-    return Cell(cell).get("cell_contents", MISSING) is MISSING
 
 
 class Variable(Holder):
@@ -219,9 +208,9 @@ class Variable(Holder):
         except LookupError:
             return MISSING
 
-    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
+    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
         """What it gives in the context of the call."""
-        return f"{name(self.of)}.get({name(MISSING)}) is {was}"
+        return f"{name(self.of)}.get()"
 
 
 class State(Holder):
@@ -236,9 +225,9 @@ class State(Holder):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Nothing: what would set it acts, and ends the trace before it does."""
 
-    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
-        """By its value."""
-        return f"{name(self.of)}() == {was}"
+    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
+        """What it tells."""
+        return f"{name(self.of)}()"
 
 
 def state_of_lock(lock: Any) -> tuple[str]:
@@ -262,9 +251,9 @@ class Lock(Holder):
         if state_of_lock(self.of) != value:
             self.of.acquire(False)
 
-    def as_code(self, name: Callable[[Any], str], key: Any, was: str) -> str:
-        """By its value."""
-        return f"{name(state_of_lock)}({name(self.of)}) == {was}"
+    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
+        """Its state."""
+        return f"{name(state_of_lock)}({name(self.of)})"
 
 
 def holder_of(held: Any) -> Any:
@@ -274,7 +263,7 @@ def holder_of(held: Any) -> Any:
 
 def object_of(holder: Any) -> Any:
     """The object whose places a holder has."""
-    return holder.of if issubclass(type(holder), Holder) else holder  # `isinstance` would ask a user's object
+    return holder.of if issubclass(type(holder), Holder) else holder
 
 
 def place_of(holder: Any, key: Any) -> Any:
@@ -282,23 +271,16 @@ def place_of(holder: Any, key: Any) -> Any:
     return id(object_of(holder)), key
 
 
-def value_at(holder: Any, key: Any) -> Any:
-    """What is in a place now; None where somebody has removed it."""
-    try:
-        return holder[key]
-    except (LookupError, AttributeError, ValueError):
-        return None
-
-
 def code_of_key(name: Callable[[Any], str], key: Any) -> str:
     """A key, as code."""
     return repr(key) if type(key) is str else name(key)
 
 
-def code_of_entry(name: Callable[[Any], str], held: Any, key: Any, was: str) -> str:
-    """The code that says whether an entry of a dict is what the code calls `was`."""
-    of, at = name(held), code_of_key(name, key)
-    return f"{at} not in {of}" if was == name(MISSING) else f"{of}[{at}] is {was}"
+def code_of_place(name: Callable[[Any], str], holder: Any, key: Any) -> str:
+    """The code that looks up what is in a place, or raises where nothing is there."""
+    if issubclass(type(holder), Holder):  # `isinstance` would ask a user's object
+        return holder.as_code(name, key)
+    return f"{name(holder)}[{code_of_key(name, key)}]"
 
 
 def is_same_value(a: Any, b: Any) -> bool:

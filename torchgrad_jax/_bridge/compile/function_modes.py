@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...._core.signals import contextmanager
-from ...._core.state import MODES
-from ...._engine.overrides import asking
+from ..._core.signals import contextmanager
+from ..._core.state import MODES
+from ..._engine.overrides import asking
 
 
 @contextmanager

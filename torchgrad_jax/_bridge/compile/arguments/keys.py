@@ -13,7 +13,7 @@ import numpy as np
 from ...._core.arrays import tree
 from ...._core.python_classes import is_python_class
 from ...._engine.memory.tensor import Tensor
-from .places import PLAIN_VALUES
+from ..watch.places import PLAIN_VALUES
 
 
 class OftenAnew(str):

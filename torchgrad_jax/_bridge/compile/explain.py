@@ -8,9 +8,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from ...._core.errors import warn
-from ...._core.jax.compiling import asks_for
-from .keys import name_of
+from ..._core.errors import warn
+from ..._core.jax.compiling import asks_for
+from .arguments.keys import name_of
 from .stance import POLICY
 
 log = logging.getLogger("torchgrad_jax.compile")

@@ -7,8 +7,8 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ...._core.errors.messages import InvalidBackend
-from ...._core.signals import uninterrupted
+from ..._core.errors.messages import InvalidBackend
+from ..._core.signals import uninterrupted
 
 EAGER = ("eager", "eager_noexcept", "eager_debug", "pre_dispatch_eager")
 """Backends that run a function as it is written."""

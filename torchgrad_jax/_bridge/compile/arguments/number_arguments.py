@@ -14,19 +14,13 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import Any
 
-from ...._core.arrays.python_numbers import Number, same
+from ...._core.arrays.python_numbers import Number, looked_at, same
 from ...._engine.memory.tensor import Tensor
+from ..watch.notes import NeedsPlainNumbers
 from .array_arguments import array_of, is_array_input
 from .object_trees import parts_of
 
 _LARGEST = 1 << 63
-
-
-class NeedsPlainNumbers(BaseException):
-    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed.
-
-    It is no `Exception`, so that the traced function does not catch it.
-    """
 
 
 def is_input(x: Any) -> bool:
@@ -168,21 +162,14 @@ def use_plain_numbers_in_closure(fn: Any) -> None:
     """Put plain numbers in the closure of a function that runs when the trace is over; they are constants then."""
     for cell in getattr(fn, "__closure__", None) or ():
         held = cell.cell_contents
-        if type(held) is Number:
-            cell.cell_contents = held._log.look(held)
-        elif isinstance(held, tuple):
-            cell.cell_contents = _with_plain_numbers(held)
+        if type(held) is Number or isinstance(held, tuple):
+            cell.cell_contents = looked_at(held)
         elif isinstance(held, types.FunctionType) and held is not fn:
             use_plain_numbers_in_closure(held)
         elif isinstance(held, functools.partial):
             use_plain_numbers_in_closure(held.func)
             cell.cell_contents = functools.partial(
                 held.func,
-                *_with_plain_numbers(held.args),
-                **dict(zip(held.keywords, _with_plain_numbers(tuple(held.keywords.values())))),
+                *map(looked_at, held.args),
+                **{name: looked_at(value) for name, value in held.keywords.items()},
             )
-
-
-def _with_plain_numbers(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    found = [v._log.look(v) if type(v) is Number else v for v in values]
-    return values if all(map(is_, values, found)) else tuple(found)

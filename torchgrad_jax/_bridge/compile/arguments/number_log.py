@@ -13,75 +13,26 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Sequence
-from operator import is_
+from operator import itemgetter
 from typing import Any
 
-from ...._core.arrays.python_numbers import (
-    ARRAY,
-    CHECK,
-    EVENT,
-    GIVEN,
-    OP,
-    READ,
-    SHAPE,
-    WRITE,
-    Number,
-    Recording,
-    plain,
-    same,
-)
+from ...._core.arrays.python_numbers import ARRAY, CHECK, EVENT, GIVEN, OP, READ, WRITE, Number, Recording, plain, same
 from ...._core.errors.messages import Unsupported
 from ...._core.signals import contextmanager
 from ...._engine.memory.tensor import Tensor
+from ..watch.facts import Scalar, form_of, with_plain_numbers
+from ..watch.places import place_of
 from .keys import OftenAnew
 from .number_arguments import NumberArguments
-from .places import are_same_values, value_at
 
-_CONTAINERS = (list, tuple)
-
-
-def is_number(x: Any) -> bool:
-    """Whether a value can be carried as one number."""
-    return type(x) is int or type(x) is float
-
-
-def is_number_or_list(x: Any) -> bool:
-    """Whether a value is a number, or a list or tuple of numbers."""
-    return is_number(x) or (type(x) in _CONTAINERS and len(x) > 0 and all(map(is_number, x)))
-
-
-def are_same_numbers(a: Any, b: Any) -> bool:
-    """Whether two values, each a number or a list or tuple of numbers, are the same ones."""
-    if type(a) not in _CONTAINERS:
-        return same(a, b)
-    return type(a) is type(b) and len(a) == len(b) and are_same_values(a, b)
-
-
-def with_plain_numbers(value: Any, around: frozenset[int] = frozenset()) -> Any:
-    """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place.
-
-    `around` are the identities of the containers that it is in, one of which it may be itself.
-    """
-    if type(value) not in (tuple, list, dict):
-        return plain(value)
-    if id(value) in around:
-        return value
-    around |= {id(value)}
-    if type(value) is dict:
-        value.update([(k, with_plain_numbers(v, around)) for k, v in value.items()])
-        return value
-    plain_items = [with_plain_numbers(v, around) for v in value]
-    if type(value) is list:
-        value[:] = plain_items
-    elif not all(map(is_, value, plain_items)):
-        return tuple(plain_items)
-    return value
+_MAKERS: dict[type, Callable[..., Any]] = {list: lambda *items: [*items], tuple: lambda *items: items}
+"""What makes a container of numbers."""
 
 
 class NumberLog(Recording):
     """The numbers at some places, and what a function does with them: written down once, then done in each run."""
 
-    def __init__(self, places: Sequence[tuple[Any, Any]], tensors: Sequence[Tensor], given: NumberArguments) -> None:
+    def __init__(self, scalars: Sequence[Scalar], given: NumberArguments) -> None:
         super().__init__()
         self.number_arguments = given
         """The arguments, whose numbers are read anew in each run as well."""
@@ -89,18 +40,19 @@ class NumberLog(Recording):
         """How many inputs of the program come before the numbers among the arguments."""
         self._argument_of_slot: dict[int, int] = {}
         """The slots of these numbers, and which of them they are."""
-        self.places = places
-        """(holder, key) of numbers, lists and tuples of them."""
-        self.tensors = tensors
+        self.scalars = {scalar.at: scalar for scalar in scalars}
+        """The places of numbers, lists and tuples of them, by identity."""
+        self.tensors: list[Tensor] = []
         """Tensors that schedules may write to: learning rates."""
         self.run_state: Any = None
         self.inputs: dict[int, Any] = {}
+        self._places = [(scalar.of, scalar.key) for scalar in self.scalars.values()]
         self._before: list[tuple[Any, Any, Any]] = []
         self._arrays_before: list[tuple[Tensor, Any, int, int]] = []
         self._ahead = False
         """Whether numbers are as after a run whose program has yet to write its results."""
-        self._wrapped: dict[int, tuple[Any, Any]] = {}
-        """By the position of a place: what was put there, and what was there."""
+        self._wrapped: dict[Any, tuple[Any, Any]] = {}
+        """By place: what was put there, and what was there."""
         self._arrays: dict[int, int] = {}
         self.returned: list[int] = []
         """Slots of numbers that the function returns."""
@@ -114,14 +66,15 @@ class NumberLog(Recording):
         self._snapshot()
         self._wrap()
 
-    def follow(self, holder: Any, key: Any) -> None:
+    def follow(self, scalar: Scalar) -> None:
         """Follow the number at one more place, before the function looks at it."""
-        if any(h is holder and k == key for h, k in self.places):
+        if scalar.at in self.scalars:
             return
-        self.places = [*self.places, (holder, key)]
-        self._before.append((holder, key, holder[key]))
+        self.scalars[scalar.at] = scalar
+        self._places.append((scalar.of, scalar.key))
+        self._before.append((scalar.of, scalar.key, scalar.value))
         if self.run_state is not None and self.records():  # else `begin` puts a number that is carried there
-            self._wrap_place(len(self.places) - 1)
+            self._wrap_place(scalar)
 
     def follow_tensor(self, t: Tensor) -> None:
         """Follow one more tensor that schedules may write to."""
@@ -146,66 +99,69 @@ class NumberLog(Recording):
 
     def is_last_rate(self, t: Tensor) -> bool:
         """Whether a tensor is one that a schedule makes anew in each step, which a program cannot read."""
-        lists = [h[k] for h, k in self.places if k == "_last_lr" and isinstance(h[k], list)]
+        lists = [s.value for s in self.scalars.values() if s.key == "_last_lr" and isinstance(s.value, list)]
         return any(t is v for held in lists for v in held)
 
     def _snapshot(self) -> None:
-        self._before = [(h, k, h[k]) for h, k in self.places]
+        self._before = [(of, key, of[key]) for of, key in self._places]
         self._arrays_before = [(t, t._st.array, t._st.stamp, t._vc.version) for t in self.tensors]
 
     def _wrap(self) -> None:
         self._wrapped.clear()
-        for i in range(len(self.places)):
-            self._wrap_place(i)
+        for scalar in self.scalars.values():
+            self._wrap_place(scalar)
 
-    def _wrap_place(self, i: int) -> None:
-        holder, key = self.places[i]
-        value = value_at(holder, key)
-        if is_number(value):
-            followed: Any = self._read(holder, key, (), value)
-        elif is_number_or_list(value):
-            self.steps.append((SHAPE, holder, key, type(value), len(value)))
-            followed = type(value)(self._read(holder, key, (j,), v) for j, v in enumerate(value))
-        else:
+    def _wrap_place(self, scalar: Scalar) -> None:
+        value = scalar.value
+        form = form_of(value)
+        if form is None:
             return
-        self._wrapped[i] = (followed, value)
-        holder[key] = followed
-
-    def _read(self, holder: Any, key: Any, path: tuple[int, ...], value: Any) -> Number:
         slot = self.slot_of(value)
-        self.steps.append((READ, slot, holder, key, path, type(value)))
-        return Number(self, slot, value)
+        self.steps.append((READ, slot, scalar, form, scalar.of, scalar.key))
+        followed = Number(self, slot, value) if form is type(value) else type(value)(self._items(slot, value))
+        self._wrapped[scalar.at] = followed, value
+        scalar.of[scalar.key] = followed
+
+    def _items(self, container: int, values: Sequence[Any]) -> Iterator[Number]:
+        """The numbers in a list or tuple, which is in a slot."""
+        for i, value in enumerate(values):
+            slot = self.slot_of(value)
+            self.steps.append((OP, slot, itemgetter(i), [container]))
+            yield Number(self, slot, value)
 
     def _unwrap(self) -> None:
         """Put plain numbers back into all places, and write down which of them the function has put there."""
-        for i, (holder, key) in enumerate(self.places):
-            now = value_at(holder, key)
-            put, before = self._wrapped.get(i, (None, self._before[i][2]))
+        first = {place_of(of, key): value for of, key, value in self._before}
+        for at, scalar in self.scalars.items():
+            now = scalar.value
+            put, before = self._wrapped.get(at, (None, first[at]))
             if now is None:
-                self.unrepeatable = self.unrepeatable or f"{key!r} was removed or set to None"
+                self.unrepeatable = self.unrepeatable or f"{scalar.key!r} was removed or set to None"
             elif now is (before if put is None else put):
                 if type(now) is list and list(map(plain, now)) != before:
-                    self.unrepeatable = self.unrepeatable or f"the list under {key!r} was written to"
+                    self.unrepeatable = self.unrepeatable or f"the list under {scalar.key!r} was written to"
                     before[:] = map(plain, now)
-                holder[key] = before
+                scalar.of[scalar.key] = before
             else:
-                self._write(holder, key, now)
+                self._write(scalar, now)
         self._wrapped.clear()
 
-    def _write(self, holder: Any, key: Any, value: Any) -> None:
-        structure = self._structure(value)
-        holder[key] = plain_value = with_plain_numbers(value)
-        if key == "_last_lr" and not is_number_or_list(plain_value):
-            return
-        if is_number_or_list(plain_value):
-            self.steps.append((WRITE, holder, key, structure))
-        else:
-            self.unrepeatable = self.unrepeatable or f"{key!r} became a {type(plain_value).__name__}"
+    def _write(self, scalar: Scalar, value: Any) -> None:
+        slot = self._slot_of_all(value)
+        scalar.of[scalar.key] = plain_value = with_plain_numbers(value)
+        if form_of(plain_value) is not None:
+            self.steps.append((WRITE, slot, scalar.of, scalar.key))
+        elif scalar.key != "_last_lr":
+            self.unrepeatable = self.unrepeatable or f"{scalar.key!r} became a {type(plain_value).__name__}"
 
-    def _structure(self, value: Any) -> Any:
-        if type(value) in _CONTAINERS:
-            return type(value), [self.slot_of(v) for v in value]
-        return self.slot_of(value)
+    def _slot_of_all(self, value: Any) -> int:
+        """The slot of a number, or of a list or tuple of numbers."""
+        if type(value) not in _MAKERS:
+            return self.slot_of(value)
+        slots = [self.slot_of(v) for v in value]
+        slot = self.slot_of(None)
+        self.steps.append((OP, slot, _MAKERS[type(value)], slots))
+        return slot
 
     def event(self, fn: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run bookkeeping in Python for real, now and in each run."""
@@ -221,7 +177,7 @@ class NumberLog(Recording):
             with self.run_state.run.outside():
                 out = fn(*map(plain, args), **{k: plain(v) for k, v in kwargs.items()})
         finally:
-            self.steps.append((EVENT, fn, slots, named))
+            self.steps.append((EVENT, None, fn, slots, named))
             for t in self.tensors:
                 self._after_event(t)
             self._wrap()
@@ -289,8 +245,8 @@ class NumberLog(Recording):
         """Everything is as it was before the run."""
         self.open = False
         self.number_arguments.put_plain_numbers()
-        for holder, key, before in self._before:
-            holder[key] = before
+        for of, key, before in self._before:
+            of[key] = before
         for t, array, stamp, version in self._arrays_before:
             t._st.array, t._st.stamp, t._vc.version = array, stamp, version
         self._ahead = False
@@ -324,37 +280,29 @@ class NumberLog(Recording):
         used.update(s.of for s in self.run_state.sources if s.what is self.values)
         used.update(self.returned)
         kept: list[tuple[Any, ...]] = []
-        holders: set[tuple[int, Any]] = set()
         for step in reversed(self.steps):
-            kind = step[0]
-            if kind == CHECK:
-                used.add(step[1])
-            elif kind == WRITE:
-                used.update(step[3][1] if isinstance(step[3], tuple) else [step[3]])
-            elif kind == EVENT:
-                used.update([*step[2], *step[3].values()])
-            elif kind == SHAPE:
-                if (id(step[1]), step[2]) not in holders:
-                    continue
-            elif step[1] not in used:
+            kind, slot = step[0], step[1]
+            if not (kind in (CHECK, WRITE, EVENT) or slot in used):
                 continue
-            elif kind == OP:
+            used.add(slot)
+            if kind == OP:
                 used.update(step[3])
-            elif kind == READ and step[4]:
-                holders.add((id(step[2]), step[3]))
+            elif kind == EVENT:
+                used.update([*step[3], *step[4].values()])
             kept.append(step)
         self.steps = kept[::-1]
 
     def is_plain(self) -> bool:
-        """Whether the log does nothing but read entries of dicts, which the program can do by itself."""
+        """Whether the log does nothing but read numbers in dicts, which the program can do by itself."""
         return not self.returned and all(
-            s[0] == GIVEN or (s[0] == READ and not s[4] and type(s[2]) is dict) for s in self.steps
+            s[0] == GIVEN or (s[0] == READ and type(s[3]) is type and type(s[2].of) is dict) for s in self.steps
         )
 
-    def reads(self) -> Iterator[tuple[int, Any, Any]]:
-        """(slot, dict, key) of what is read; (slot, None, number of the input) of an argument."""
-        for s in self.steps:
-            yield ((s[1], None, self.first_number_input + s[2]) if s[0] == GIVEN else (s[1], s[2], s[3]))
+    def origins(self) -> dict[int, Any]:
+        """Where a program reads the numbers by itself, by slot: a place, or the number of an argument."""
+        if not self.is_plain():
+            return {}
+        return {s[1]: self.first_number_input + s[2] if s[0] == GIVEN else s[2] for s in self.steps}
 
     # -- in each run
     def replay(self, args: Sequence[Any]) -> str | None:
@@ -376,6 +324,37 @@ class NumberLog(Recording):
         return why
 
 
+def numbers_of(x: Any) -> list[Scalar]:
+    """The numbers of an optimizer or a schedule that are read anew in each run.
+
+    These are learning rates (and momenta, where a schedule of cycles has left its bounds in the group), and what
+    schedules count.
+    """
+    found: list[Scalar] = []
+    held = vars(x)
+    if "param_groups" in held:
+        for group in held["param_groups"]:
+            cycled = ("momentum", "betas") if "max_momentum" in group else ()
+            found += [Scalar(group, key) for key in ("lr", *cycled) if form_of(group.get(key))]
+        return found
+    # Tensors in `_last_lr` are read by nobody else.
+    return [Scalar(held, key) for key, v in held.items() if form_of(v) in (int, float) or key == "_last_lr"]
+
+
+def tensors_of_options(x: Any) -> list[Tensor]:
+    """Options of the optimizer of a schedule that are tensors, which the schedule may write to."""
+    groups = getattr(vars(x).get("optimizer"), "param_groups", ()) if "optimizer" in vars(x) else ()
+    return list({id(t): t for group in groups for t in _tensors_in(group)}.values())
+
+
+def _tensors_in(group: dict[str, Any]) -> Iterator[Tensor]:
+    for key, value in group.items():
+        if isinstance(value, Tensor):
+            yield value
+        elif key != "params" and isinstance(value, list | tuple):
+            yield from (v for v in value if isinstance(v, Tensor))
+
+
 _CHANGED_NUMBER_DECIDES = (
     "a number that the function changes itself decides what it does or is turned into text or a size at "
 )
@@ -387,11 +366,9 @@ def _replay_steps(steps: Sequence[tuple[Any, ...]], values: list[Any], args: Seq
     for step in steps:
         kind, slot = step[0], step[1]
         if kind == READ:
-            value = step[2][step[3]]
-            for i in step[4]:
-                value = value[i]
-            if type(value) is not step[5]:
-                return f"{step[3]!r} has become a {type(value).__name__}"
+            value = step[4][step[5]]
+            if type(value) is not step[3] and form_of(value) != step[3]:
+                return f"{step[5]!r} has become a {type(value).__name__}"
             values[slot] = value
         elif kind == GIVEN:
             values[slot] = args[step[2]]
@@ -401,16 +378,11 @@ def _replay_steps(steps: Sequence[tuple[Any, ...]], values: list[Any], args: Seq
             if not same(values[slot], step[2]):
                 return OftenAnew(_CHANGED_NUMBER_DECIDES + step[3]) if step[4] else _NUMBER_DECIDES + step[3]
         elif kind == WRITE:
-            s = step[3]
-            slot[step[2]] = s[0](values[i] for i in s[1]) if isinstance(s, tuple) else values[s]
+            step[2][step[3]] = values[slot]
         elif kind == EVENT:
-            slot(*[values[i] for i in step[2]], **{k: values[i] for k, i in step[3].items()})
-        elif kind == ARRAY:
-            values[slot] = step[2].array
+            step[2](*[values[i] for i in step[3]], **{k: values[i] for k, i in step[4].items()})
         else:
-            value = slot[step[2]]
-            if type(value) is not step[3] or len(value) != step[4]:
-                return f"{step[2]!r} has another length or type"
+            values[slot] = step[2].array
     return None
 
 

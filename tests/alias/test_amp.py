@@ -1,5 +1,6 @@
 """torch.amp against torch: which functions run in which dtype, gradients, the scaler."""
 
+import collections
 import functools
 
 import pytest
@@ -253,6 +254,19 @@ def recurrent_on_cpu(m):
             flat[0].float().sum().backward()
             seen.append([p.grad.dtype for p in module.parameters()])
             seen.append(attempt(functools.partial(module, x.bfloat16())))
+    return seen
+
+
+@PROGRAMS
+def sequences_of_other_classes_on_cpu(m):
+    pair = collections.namedtuple("pair", "a b")
+    kinds = (list, tuple, type("L", (list,), {}), type("T", (tuple,), {}), lambda given: pair(*given))
+    x = leaf(m, 2, 2, requires_grad=False)
+    seen = []
+    for kind in kinds:
+        with m.autocast("cpu"):
+            seen.append(m.linalg.multi_dot(kind([x, x])).dtype)
+            seen.append(m.cat(kind([x, x.bfloat16()])).dtype)
     return seen
 
 

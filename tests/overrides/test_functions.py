@@ -1,5 +1,6 @@
 """What torch.overrides offers to functions of one's own, and its lists of functions; compared with torch."""
 
+import collections
 import inspect
 import operator
 from typing import Any
@@ -47,6 +48,14 @@ def has_torch_function_wants_a_sequence(m):
 @program
 def variadic(m):
     return m.overrides.has_torch_function_variadic(1, m.ones(1), Duck())
+
+
+@program
+def sequences_of_other_classes_are_looked_into(m):
+    pair = collections.namedtuple("pair", "a b")
+    kinds = (list, tuple, type("L", (list,), {}), type("T", (tuple,), {}), lambda given: pair(*given))
+    mine = [Duck(), m.ones(2)]
+    return [[m.cat(kind(mine))[:2], m.stack(kind(mine))[:2]] for kind in kinds]
 
 
 @program

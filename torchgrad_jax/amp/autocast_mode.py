@@ -184,8 +184,10 @@ def _cast_all(x: Any, kind: str, to: Any) -> Any:
     if isinstance(x, Tensor):
         m = x._m
         return _cast(x, to) if m.dtype is not to and m.dtype in _CAST and meant(m.device) == kind else x
-    if x.__class__ is tuple or x.__class__ is list:
-        return x.__class__([_cast_all(v, kind, to) for v in x])
+    if isinstance(x, list):  # or of a class of its own, as the weights of recurrent layers
+        return [_cast_all(v, kind, to) for v in x]
+    if isinstance(x, tuple) and any(isinstance(v, Tensor | list | tuple | dict) for v in x):
+        return tuple([_cast_all(v, kind, to) for v in x])
     if x.__class__ is dict:
         return {k: _cast_all(v, kind, to) for k, v in x.items()}
     return x

@@ -180,7 +180,7 @@ def overloaded(args: Iterable[Any], tensors: bool = False) -> list[Any]:
 
 def in_sequences(args: Sequence[Any], kwargs: dict[str, Any]) -> Iterator[Any]:
     for a in (*args, *kwargs.values()):
-        if a.__class__ is list or a.__class__ is tuple:
+        if isinstance(a, list | tuple):
             yield from a
         else:
             yield a

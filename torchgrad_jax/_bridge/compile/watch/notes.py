@@ -183,6 +183,8 @@ class Notes:
                 self.lead(x, item)
             return
         holder, entries = holder_of(x), entries_of(x)
+        if (missing := self.absent.get(id(x))) is not None:  # what the function has put there since is none of it
+            entries = {key: value for key, value in entries.items() if key not in missing.was}
         self.fact(Size(holder, len(entries)))
         for key, value in entries.items():
             self.lead(x, key)

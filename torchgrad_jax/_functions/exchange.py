@@ -11,7 +11,7 @@ import numpy as np
 from .._core.arrays import devices, dtypes
 from .._core.arrays.meta import meta
 from .._core.errors import warn
-from .._core.state import INFERENCE, MODES
+from .._core.state import GRAD, INFERENCE, MODES
 from .._engine.entry.bind import METHODS, composite, ops
 from .._engine.graph.history import requires_grad_of
 from .._engine.memory.shared import tensor_on
@@ -85,6 +85,20 @@ def array_wrap(self: Tensor, array: Any, context: Any = None, return_scalar: boo
     return from_numpy_array(np.asarray(array))
 
 
+def _of_jax(array: jax.Array) -> Tensor:
+    """A tensor around an array of JAX's.
+
+    In a function that JAX differentiates, the array has a derivative as a tensor with a gradient has one: there
+    `torch.as_tensor(jnp.sin(t))` goes on with the gradient of `t`.
+    """
+    t, run = wrap_array(array), MODES.run
+    differentiated = run.jax_derives and run.batch is None and MODES.bits & GRAD and run.owns(array)
+    if not differentiated or t._m.dtype.category < dtypes.FLOATING:
+        return t
+    t._rg = True
+    return ops.clone(t)  # a leaf with a gradient could not be written to
+
+
 @factory
 def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     """`data` as a tensor; a tensor that already fits is returned as it is, with its history."""
@@ -93,7 +107,7 @@ def as_tensor(data: Any, *, dtype: Any = None, device: Any = None) -> Tensor:
     if isinstance(data, Tensor):
         return METHODS["to"](data, device=dev, dtype=dt) if dt or dev else data
     if isinstance(data, jax.Array):
-        t = wrap_array(data)
+        t = _of_jax(data)
         return METHODS["to"](t, device=dev, dtype=dt) if dt or dev else t
     if isinstance(data, np.ndarray):
         t = of_user_array(data)
@@ -233,7 +247,7 @@ def _as_tensor_like(obj: Any, dt: dtypes.dtype | None) -> Tensor | None:
     if isinstance(obj, Tensor):
         return obj
     if isinstance(obj, jax.Array):
-        return wrap_array(obj)
+        return _of_jax(obj)
     if isinstance(obj, np.ndarray):
         return from_numpy_array(obj)
     if isinstance(obj, np.generic) and not isinstance(obj, np.str_ | np.bytes_):
@@ -328,7 +342,7 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: Any = None) -> Ten
             raise BufferError("Can't export tensors that require gradient, use tensor.detach()")
         out = detach(ext_tensor)
     elif isinstance(ext_tensor, jax.Array):
-        out = wrap_array(ext_tensor)
+        out = _of_jax(ext_tensor)
     else:
         out = _foreign(ext_tensor)
     dev = None if device is None else device_of("from_dlpack", device)

@@ -7,6 +7,7 @@ import pytest
 
 import torchgrad_jax as torch
 from tests.own_gradients import saving_input
+from torchgrad_jax import interop
 
 X = np.arange(6.0).reshape(2, 3) + 0.5
 vmap, grad = torch.func.vmap, torch.func.grad
@@ -17,7 +18,7 @@ def cubes(x):
 
 
 def scanned(x):
-    return jax.lax.scan(lambda c, e: (c * e + c, c), x.sum(), x[0])[0]
+    return interop.scan(lambda c, e: (c * e + c, c), x.sum(), x[0])[0]
 
 
 # The tensor code, and the same by hand.
@@ -151,3 +152,55 @@ def test_transforms_inside_of_compiled_functions(name, cube):
     for at in (x, x * 0.5):
         for found, want in zip(jax.tree.leaves(compiled(at)), jax.tree.leaves(take(at))):
             np.testing.assert_allclose(found, want, rtol=1e-9, atol=1e-12)
+
+
+# --- an array of JAX's that becomes a tensor ----------------------------------------------------------
+
+TENSORS_OF_ARRAYS = {"as_tensor": torch.as_tensor, "asarray": torch.asarray, "from_dlpack": torch.from_dlpack}
+
+
+def _written_to(array):
+    t = torch.as_tensor(array)
+    t.mul_(1.0)
+    return t
+
+
+@pytest.mark.parametrize("make", [*TENSORS_OF_ARRAYS.values(), _written_to], ids=[*TENSORS_OF_ARRAYS, "written to"])
+def test_a_tensor_of_an_array_goes_on_with_its_derivative(make):
+    x = np.array([0.5, 1.0], np.float32)
+
+    def mixed(a):
+        return (make(jnp.sin(a)) * 2).sum() + a.sum()
+
+    np.testing.assert_allclose(jax.grad(torch.to_jax(mixed))(x), 2 * np.cos(x) + 1, rtol=1e-6)
+    t = torch.tensor(x, requires_grad=True)
+    torch.from_jax(lambda a: make(jnp.sin(a)) * 2)(t).sum().backward()
+    np.testing.assert_allclose(t.grad.numpy(), 2 * np.cos(x), rtol=1e-6)
+
+
+def _without_recording(array):
+    with torch.no_grad():
+        return torch.as_tensor(array) * 1.0
+
+
+@pytest.mark.parametrize("make", [lambda array: torch.as_tensor(array).detach(), torch.tensor, _without_recording])
+def test_what_ends_gradients_ends_them_there_too(make):
+    x = np.array([0.5, 1.0], np.float32)
+
+    def mixed(a):
+        return (make(jnp.sin(a)) * 2).sum() + a.sum()
+
+    np.testing.assert_array_equal(jax.grad(torch.to_jax(mixed))(x), 1.0)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, torch.compile], ids=["eager", "compiled"])
+def test_a_function_of_jax_that_would_drop_a_gradient_is_refused(wrap):
+    @wrap
+    def step(t):
+        return torch.as_tensor(jnp.sin(t * 1.0)).sum() + t.sum()
+
+    t = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="cut off from the graph"):
+        step(t)
+    with torch.no_grad():
+        assert step(t).item() == pytest.approx(2 * np.sin(1) + 2)

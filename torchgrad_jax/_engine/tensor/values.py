@@ -126,9 +126,11 @@ GRAPH_LOST = (
 def array_for_jax(t: Tensor) -> jax.Array:
     """The array of a tensor for a function of JAX's, which is no part of the graph.
 
-    Where JAX differentiates the code itself, nothing is lost by that.
+    Where JAX differentiates the code itself, nothing is lost by that. The trace of a compiled function does not.
     """
-    if (MODES.bits & GRAD and requires_grad_of(t) and not inside_jax()) or loses_derivative(t):
+    run = MODES.run
+    followed = inside_jax() and not (run.may_write_outside and run.runs_alone())
+    if (MODES.bits & GRAD and requires_grad_of(t) and not followed) or loses_derivative(t):
         raise RuntimeError(GRAPH_LOST)
     return value_for_jax(t)
 
@@ -148,7 +150,9 @@ def loses_derivative(t: Tensor) -> bool:
         return not run.runs_alone()
     if MODES.transforms:
         return True
-    return grad_fn_of(t) is not None and not is_traced(t) and not under_jax()
+    if grad_fn_of(t) is None:
+        return False
+    return run.owns(t._st.array) if run.may_write_outside else not is_traced(t) and not under_jax()
 
 
 def value_for_jax(t: Tensor) -> Any:

@@ -80,4 +80,4 @@ class Ages:
 
 
 def _is_collected(x: Any) -> bool:
-    return gc.is_tracked(x) or isinstance(x, ContextVar)
+    return gc.is_tracked(x) or issubclass(type(x), ContextVar)

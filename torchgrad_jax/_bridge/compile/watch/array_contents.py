@@ -16,9 +16,9 @@ ARRAYS = (np.ndarray, np.void, bytearray, array.array, *_OF_CTYPES)
 
 
 def array_content(held: Any) -> tuple[Any, ...]:
-    if isinstance(held, np.void):
+    if issubclass(type(held), np.void):
         return (held.dtype, held.dtype.names, held.tobytes())
-    if not isinstance(held, np.ndarray):
+    if not issubclass(type(held), np.ndarray):
         return (bytes(held),)
     layout = held.strides, held.flags.writeable, held.dtype.names
     return (
@@ -31,7 +31,7 @@ def array_content(held: Any) -> tuple[Any, ...]:
 
 def objects_in(held: Any) -> list[Any]:
     """The Python objects in an array of NumPy, also in the fields of its elements."""
-    if not (isinstance(held, np.ndarray | np.void) and held.dtype.hasobject):
+    if not (issubclass(type(held), np.ndarray | np.void) and held.dtype.hasobject):
         return []
     if held.dtype == object:
         return list(np.asarray(held).flat)
@@ -39,7 +39,7 @@ def objects_in(held: Any) -> list[Any]:
 
 
 def _objects_of(field: Any) -> list[Any]:
-    return objects_in(field) if isinstance(field, np.ndarray | np.void) else [field]
+    return objects_in(field) if issubclass(type(field), np.ndarray | np.void) else [field]
 
 
 def refill(holder: Any, content: tuple[Any, ...]) -> None:

@@ -116,7 +116,9 @@ class Place(Fact):
     def describe(self) -> str:
         """The place by its key."""
         name = (
-            repr(self.key) if isinstance(self.key, PLAIN_VALUES) else f"what a {type(self.key).__name__} has in a dict"
+            repr(self.key)
+            if issubclass(type(self.key), PLAIN_VALUES)
+            else f"what a {type(self.key).__name__} has in a dict"
         )
         return f"{name} was {_in_words(self.was)} and is {_in_words(self.now())}"
 
@@ -434,7 +436,7 @@ def is_same_list(now: Any, before: list[Any]) -> bool:
 
 
 def _in_words(x: Any) -> str:
-    text = repr(x) if isinstance(x, PLAIN_VALUES) else f"a {type(x).__name__}"
+    text = repr(x) if issubclass(type(x), PLAIN_VALUES) else f"a {type(x).__name__}"
     return "missing" if x is MISSING else text
 
 

@@ -131,14 +131,14 @@ class FactList:
     def _rebind(self, now: Any, before: Any) -> None:
         """Look at a container that is like the one before, in its place."""
         self._holds = None
-        if not isinstance(now, list | dict | tuple | set):
+        if not issubclass(type(now), list | dict | tuple | set):
             return
         for fact in self.facts:
             if fact.object is before:
                 fact.of = now if type(fact) is Items else holder_of(now)
                 fact.was = list(now) if type(fact) is Items else fact.was
-        pairs = zip(now.values(), before.values()) if isinstance(now, dict) else zip(now, before)
-        for a, b in pairs if not isinstance(now, set) else ():
+        pairs = zip(now.values(), before.values()) if issubclass(type(now), dict) else zip(now, before)
+        for a, b in pairs if not issubclass(type(now), set) else ():
             if a is not b:
                 self._rebind(a, b)
 
@@ -168,11 +168,11 @@ class FactList:
         seen: set[int] = set()
         while held:
             x = held.pop()
-            if isinstance(x, jax.core.Tracer):
+            if issubclass(type(x), jax.core.Tracer):
                 return True
-            if isinstance(x, list | tuple | dict) and id(x) not in seen:
+            if issubclass(type(x), list | tuple | dict) and id(x) not in seen:
                 seen.add(id(x))
-                held += x.values() if isinstance(x, dict) else x
+                held += x.values() if issubclass(type(x), dict) else x
         return False
 
     def added_entries(self) -> list[Change]:
@@ -197,7 +197,7 @@ class FactList:
         """
         found = []
         for holder, key, before, now, given in list(self.changes()):
-            if isinstance(now, _SWITCHES) and isinstance(before, _SWITCHES) and not given:
+            if issubclass(type(now), _SWITCHES) and issubclass(type(before), _SWITCHES) and not given:
                 found.append((holder, key, now))
                 holder[key] = before
         return found
@@ -522,7 +522,7 @@ def _is_unwatched(key: Any) -> bool:
 
 def _is_followed(value: Any) -> bool:
     """Whether a value was put in its place by the log of numbers, or may have been there before."""
-    if isinstance(value, tuple | list):
+    if issubclass(type(value), tuple | list):
         return any(type(v) is Number for v in value)
     return type(value) in (Number, dict)
 
@@ -538,9 +538,9 @@ def _looks_the_same(now: Any, before: Any, depth: int = 0) -> bool:
         or depth > 8
     ):
         return False
-    if isinstance(now, set):
+    if issubclass(type(now), set):
         return now == before
-    if isinstance(now, dict):
+    if issubclass(type(now), dict):
         same_keys = all(map(is_same_value, now, before))
         return same_keys and all(_looks_the_same(now[k], before[k], depth + 1) for k in now)
     return all(_looks_the_same(a, b, depth + 1) for a, b in zip(now, before))

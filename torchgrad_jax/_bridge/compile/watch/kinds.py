@@ -141,7 +141,7 @@ def _all_attributes(r: Notes, held: Any, x: Any, cls: type, code: Code) -> None:
     looks_on = code.looks_deep  # also in what nobody names: there methods of Python's own classes are no matter
     for base in filter(is_of_user if looks_on else is_python_class, cls.__mro__):
         for name, value in list(vars(base).items()) if not is_ours(base) else ():
-            if isinstance(value, types.MemberDescriptorType):
+            if issubclass(type(value), types.MemberDescriptorType):
                 r.put(Attributes(x), x, name, getattr(x, name, MISSING), code)
             elif not (name.startswith("__") and name.endswith("__")):
                 of_class(r, cls, name, code)
@@ -152,7 +152,10 @@ def _noticed(r: Notes, code: Code, missing: Collection[str], cls: type = object)
     if not missing or code.catches or r.handlers or code.may_ask_for_absent:
         return missing
     fallback = getattr(cls, "__getattr__", None)
-    if isinstance(fallback, types.FunctionType) and code_of(fallback.__code__, fallback.__globals__).whose != OURS:
+    if (
+        issubclass(type(fallback), types.FunctionType)
+        and code_of(fallback.__code__, fallback.__globals__).whose != OURS
+    ):
         return missing  # which an attribute would take the place of
     return code.writes.intersection(missing)
 
@@ -299,11 +302,11 @@ def _behind(r: Notes, bases: Iterable[type], name: str, code: Code) -> None:
 
 def _value_of_class(r: Notes, value: Any, code: Code) -> None:
     parts: tuple[Any, ...] = (value,)
-    if isinstance(value, property):
+    if issubclass(type(value), property):
         parts = (value.fget, value.fset, value.fdel, *(() if type(value) is property else (value,)))
-    elif isinstance(value, staticmethod | classmethod):
+    elif issubclass(type(value), staticmethod | classmethod):
         parts = (value.__func__,)
-    elif isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
+    elif issubclass(type(value), types.MemberDescriptorType | types.GetSetDescriptorType):
         parts = ()
     for part in parts:
         r.push(part, code, True, True, False)
@@ -312,11 +315,11 @@ def _value_of_class(r: Notes, value: Any, code: Code) -> None:
 def _on_class(r: Notes, cls: type, code: Code, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
     """Which names a class has; which of these are slots; which it has not."""
     values = {name: of_class(r, cls, name, code) for name in names}
-    found = [name for name, v in values.items() if v is not MISSING and not isinstance(v, property)]
+    found = [name for name, v in values.items() if v is not MISSING and not issubclass(type(v), property)]
     kept: Any = types.MemberDescriptorType
     if issubclass(cls, BaseException):  # its cause and the like
         kept |= types.GetSetDescriptorType
-    data = [name for name in found if isinstance(values[name], kept) and name not in ("__class__", "__dict__")]
+    data = [name for name in found if issubclass(type(values[name]), kept) and name not in ("__class__", "__dict__")]
     missing = [name for name, v in values.items() if v is MISSING]
     _absent_on_bases(r, cls, _noticed(r, code, missing, cls))
     return found, data, missing
@@ -503,7 +506,7 @@ def builtin(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     owner = getattr(x, "__self__", None)
     if named and x in LOOKERS and not code.names(x.__name__):
         r.looks_at_all(code)
-    if owner is not None and not isinstance(owner, types.ModuleType | type):
+    if owner is not None and not issubclass(type(owner), types.ModuleType | type):
         r.push(owner, code, placed, False)
         _by_any_name(r, x, owner, code)
     if placed and named:
@@ -516,7 +519,7 @@ def builtin(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
 def _by_any_name(r: Notes, method: Any, x: Any, code: Code) -> None:
     """A method that looks attributes up, or sets them, by a name that stands elsewhere."""
     held = dict_of(x)
-    if method.__name__ in _OF_ATTRIBUTES and not isinstance(x, type | types.ModuleType | Tensor):
+    if method.__name__ in _OF_ATTRIBUTES and not issubclass(type(x), type | types.ModuleType | Tensor):
         r.owners[id(held)] = x
         _all_attributes(r, _NO_ATTRIBUTES if held is None else held, x, type(x), code)
 
@@ -534,7 +537,7 @@ def cached(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     own_attributes(r, x, code, named)
     if ("cached", id(x)) not in r.once:
         r.once.add(("cached", id(x)))
-        if isinstance(x.__wrapped__, types.FunctionType):
+        if issubclass(type(x.__wrapped__), types.FunctionType):
             r.caches[id(x.__wrapped__.__code__)] = x
         r.fact(Cached(x, frozenset(kept_results(x))))
         r.results[id(x)] = results_of(x)
@@ -550,15 +553,15 @@ def container(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A list, dict, tuple, set or deque: all that is in it, and its attributes where its class is a user's."""
     if x is sys.modules and code.whose is CALLERS:
         return  # where the standard library looks up whose a class is
-    fixed = isinstance(x, tuple | frozenset)
+    fixed = issubclass(type(x), tuple | frozenset)
     if not fixed:
         r.note_container(x)
-    items = [*dict.keys(x), *dict.values(x)] if isinstance(x, dict) else list(x)
+    items = [*dict.keys(x), *dict.values(x)] if issubclass(type(x), dict) else list(x)
     for item in items:
         if fixed:
             r.lead(x, item)
         r.push(item, code, placed, named, False)
-    if isinstance(x, defaultdict):
+    if issubclass(type(x), defaultdict):
         r.push(x.default_factory, code, placed, named, False)
 
 
@@ -573,7 +576,7 @@ def array_(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     is_new = placed and r.note_content(x, array_content(x) if placed else None)
     for v in objects_in(x):
         r.push(v, code, placed, True, is_new)
-    if isinstance(x, np.ndarray) and x.base is not None and "base" in r.names(code):
+    if issubclass(type(x), np.ndarray) and x.base is not None and "base" in r.names(code):
         r.push(x.base, code, placed, named)
     if dict_of(x) is not None:
         instance(r, x, code, placed, named)
@@ -677,7 +680,7 @@ def iterator(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     if placed and named and r.ages.is_old(x):
         raise _unknown_state(x)
     for part in gc.get_referents(x):
-        if not isinstance(part, types.FrameType | types.CodeType | str):
+        if not issubclass(type(part), types.FrameType | types.CodeType | str):
             r.push(part, code, False, True)
 
 
@@ -804,10 +807,10 @@ def dict_of(x: Any) -> dict[str, Any] | None:
 
 def containers_in(x: Any) -> Iterator[Any]:
     """A dict or list and those in it."""
-    if isinstance(x, dict | list):
+    if issubclass(type(x), dict | list):
         yield x
-    for part in x.values() if isinstance(x, dict) else x if isinstance(x, list | tuple) else ():
-        if isinstance(part, dict | list | tuple):
+    for part in x.values() if issubclass(type(x), dict) else x if issubclass(type(x), list | tuple) else ():
+        if issubclass(type(part), dict | list | tuple):
             yield from containers_in(part)
 
 
@@ -816,9 +819,11 @@ def holds_tensors(x: Any) -> bool:
     rest, seen = [x], set[int]()
     while rest and len(seen) < _MOST_LOOKED_AT:
         part = rest.pop()
-        if isinstance(part, Tensor | jax.Array | jax.core.Tracer):
+        if issubclass(type(part), Tensor | jax.Array | jax.core.Tracer):
             return True
-        if id(part) not in seen and not isinstance(part, type | types.ModuleType | types.FunctionType | types.CodeType):
+        if id(part) not in seen and not issubclass(
+            type(part), type | types.ModuleType | types.FunctionType | types.CodeType
+        ):
             seen.add(id(part))
             rest += gc.get_referents(part)
     return bool(rest)

@@ -250,7 +250,11 @@ class Observer:
         what = verdict(function)
         if what is EFFECT:
             owner = getattr(function, "__self__", None)
-            made = owner is not None and not isinstance(owner, types.ModuleType | type) and not self.ages.is_old(owner)
+            made = (
+                owner is not None
+                and not issubclass(type(owner), types.ModuleType | type)
+                and not self.ages.is_old(owner)
+            )
             if not (made and _acts_on_itself(owner)):
                 if made and isinstance(owner, io.IOBase):
                     owner.close()  # nobody else can, once the trace has ended

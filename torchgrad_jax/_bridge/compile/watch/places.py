@@ -287,7 +287,7 @@ def is_same_value(a: Any, b: Any) -> bool:
     """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
     if type(a) is tuple and type(b) is tuple:
         return len(a) == len(b) and are_same_values(a, b)
-    return a is b or (isinstance(a, PLAIN_VALUES) and same(a, b) and not _has_attributes(a))
+    return a is b or (issubclass(type(a), PLAIN_VALUES) and same(a, b) and not _has_attributes(a))
 
 
 def _has_attributes(x: Any) -> bool:

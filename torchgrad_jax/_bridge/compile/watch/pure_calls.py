@@ -64,9 +64,9 @@ def verdict(function: Any) -> str:
     """What a function written in C does."""
     owner = getattr(function, "__self__", None)
     name = getattr(function, "__name__", "")
-    if isinstance(owner, types.ModuleType):
+    if issubclass(type(owner), types.ModuleType):
         key = ("module", owner.__name__, name)
-    elif isinstance(owner, type):
+    elif issubclass(type(owner), type):
         key = ("class", owner, name)
     elif owner is None:
         key = ("none", getattr(function, "__objclass__", None) or getattr(function, "__module__", None), name)
@@ -166,6 +166,6 @@ def describe(function: Any) -> str:
     if owner is None:
         of = getattr(function, "__objclass__", None)
         return f"{of.__name__}.{name}()" if of is not None else f"{name}()"
-    if isinstance(owner, types.ModuleType):
+    if issubclass(type(owner), types.ModuleType):
         return f"{name}()" if owner.__name__ == "builtins" else f"{owner.__name__.lstrip('_')}.{name}()"
-    return f"{name}() of a {(owner if isinstance(owner, type) else type(owner)).__name__}"
+    return f"{name}() of a {(owner if issubclass(type(owner), type) else type(owner)).__name__}"

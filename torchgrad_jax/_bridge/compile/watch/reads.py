@@ -94,7 +94,7 @@ class Reads(Notes):
     def parts_of(self, parts: Iterable[tuple[Any, dict[Any, Any], Any]], code: Code) -> None:
         """What a function of this package looks at: objects, dicts of these, and keys; or classes, and names."""
         for x, held, key in parts:
-            if isinstance(x, type):
+            if issubclass(type(x), type):
                 kinds.of_class(self, x, key, code)
             else:
                 self.owners[id(held)] = x
@@ -106,7 +106,7 @@ class Reads(Notes):
         if not issubclass(type(x), Tensor) and not is_ours(type(x)):
             self.note_class(x)
             kinds.of_class(self, type(x), name, code)
-            if isinstance(x, type):  # such as `__class_getitem__`
+            if issubclass(type(x), type):  # such as `__class_getitem__`
                 kinds.of_class(self, x, name, code)
             self.walk()
 

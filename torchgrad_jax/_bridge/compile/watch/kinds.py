@@ -151,11 +151,8 @@ def _noticed(r: Notes, code: Code, missing: Collection[str], cls: type = object)
     """Of names that are missing, those of which code notices when they are there, or which it gives a value."""
     if not missing or code.catches or r.handlers or code.may_ask_for_absent:
         return missing
-    fallback = getattr(cls, "__getattr__", None)
-    if (
-        issubclass(type(fallback), types.FunctionType)
-        and code_of(fallback.__code__, fallback.__globals__).whose != OURS
-    ):
+    fallback: Any = getattr(cls, "__getattr__", None)
+    if type(fallback) is types.FunctionType and code_of(fallback.__code__, fallback.__globals__).whose != OURS:
         return missing  # which an attribute would take the place of
     return code.writes.intersection(missing)
 

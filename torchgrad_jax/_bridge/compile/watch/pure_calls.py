@@ -62,7 +62,7 @@ _known: dict[tuple[Any, ...], str] = {}
 
 def verdict(function: Any) -> str:
     """What a function written in C does."""
-    owner = getattr(function, "__self__", None)
+    owner: Any = getattr(function, "__self__", None)
     name = getattr(function, "__name__", "")
     if issubclass(type(owner), types.ModuleType):
         key = ("module", owner.__name__, name)

@@ -48,7 +48,7 @@ def test_it_holds_the_package_and_the_license_and_nothing_else(wheel):
         "top_level.txt",
     }
     sources = [p for p in PACKAGE.rglob("*") if p.suffix in (".py", ".pyi") and "_codegen" not in p.parts]
-    others = [PACKAGE / "py.typed", PACKAGE / "_engine" / "entry" / "signatures.txt"]
+    others = [PACKAGE / "py.typed", PACKAGE / "_engine" / "entry" / "signatures.txt", *PACKAGE.rglob("gpus/*.txt")]
     assert names(wheel) - about == {p.relative_to(ROOT).as_posix() for p in [*sources, *others]}
 
 

@@ -39,9 +39,9 @@ _datetime _opcode _tokenize jax jaxlib ml_dtypes"""
 _BUILTINS = """abs all any ascii bin callable chr delattr dir divmod eval exec format getattr globals hasattr hash hex
 id isinstance issubclass iter len locals max min next oct ord pow repr round setattr sorted sum vars compile
 __build_class__ aiter anext __import__"""
-_SINGLE = """sys.intern sys.exc_info sys.exception sys.getsizeof sys._getframe sys.getrefcount sys.is_finalizing
-sys.audit sys.getprofile posix.fspath posix._path_normpath _thread.get_ident _thread.get_native_id
-_imp.acquire_lock _imp.release_lock gc.is_tracked _warnings._filters_mutated
+_SINGLE = """sys.intern sys.exc_info sys.exception sys.getsizeof sys._getframe sys._getframemodulename
+sys.getrefcount sys.is_finalizing sys.audit sys.getprofile posix.fspath posix._path_normpath _thread.get_ident
+_thread.get_native_id _imp.acquire_lock _imp.release_lock gc.is_tracked _warnings._filters_mutated
 _thread.allocate_lock _thread.RLock"""
 _STATES = """sys.getrecursionlimit sys.gettrace sys._is_gil_enabled posix.getpid posix.cpu_count
 _contextvars.copy_context faulthandler.is_enabled

@@ -652,7 +652,13 @@ def lock(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     mine = "<unlocked" in text or f"owner={threading.get_ident()} " in text
     if placed and not mine and (id(x), "state") not in r.known:
         raise AsWritten(f"it reaches a {type(x).__name__} from outside that is taken", lasting=False)
-    r.put(Lock(x), x, "state", (text,))
+    r.put(Lock(x), x, "state", (text if placed else _before_it_was_taken(text),))
+
+
+def _before_it_was_taken(text: str) -> str:
+    """How a lock was that is first met when it is given back: `with` takes one without a call that is seen."""
+    taken = f"owner={threading.get_ident()} count=1 "
+    return text.replace("<locked", "<unlocked").replace(taken, "owner=0 count=0 ") if taken in text else text
 
 
 def context(r: Notes, x: Context, code: Code, placed: bool, named: bool) -> None:

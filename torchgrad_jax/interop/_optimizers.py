@@ -34,15 +34,12 @@ class Optax(Optimizer):
         params: the parameters, each of which has a gradient in every step.
         transformation: such as `optax.adamw(1e-3)`.
 
-    Example:
-        >>> import optax
-        >>> import torchgrad_jax as torch
-        >>> w = torch.ones(2, requires_grad=True)
-        >>> optimizer = torch.interop.Optax([w], optax.sgd(0.5))
-        >>> (w * w).sum().backward()
-        >>> optimizer.step()
-        >>> w
-        tensor([0., 0.], requires_grad=True)
+    For example, where optax is installed:
+
+        w = torch.ones(2, requires_grad=True)
+        optimizer = torch.interop.Optax([w], optax.sgd(0.5))
+        (w * w).sum().backward()
+        optimizer.step()  # w is now tensor([0., 0.], requires_grad=True)
     """
 
     def __init__(self, params: Any, transformation: Any) -> None:
@@ -112,14 +109,12 @@ def as_optax(optimizer: type[Optimizer], **options: Any) -> Any:
         An `optax.GradientTransformation`. Its `update` needs the parameters, and its state is a list of dicts, those of
         `optimizer.state`.
 
-    Example:
-        >>> import jax.numpy as jnp
-        >>> import torchgrad_jax as torch
-        >>> sgd = torch.interop.as_optax(torch.optim.SGD, lr=0.5)
-        >>> params = {"w": jnp.ones(2, jnp.float32)}
-        >>> updates, state = sgd.update({"w": jnp.ones(2, jnp.float32)}, sgd.init(params), params)
-        >>> updates["w"].tolist()
-        [-0.5, -0.5]
+    For example, where optax is installed:
+
+        sgd = torch.interop.as_optax(torch.optim.SGD, lr=0.5)
+        params = {"w": jnp.ones(2, jnp.float32)}
+        updates, state = sgd.update({"w": jnp.ones(2, jnp.float32)}, sgd.init(params), params)
+        updates["w"].tolist()  # [-0.5, -0.5]
     """
     import optax
 

@@ -61,6 +61,12 @@ class Attributes(Holder):
 
     __slots__ = ()
 
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Set one. A property without a setter is computed of what has places of its own."""
+        of_class = getattr(type(self.of), key, None)
+        if type(of_class) is not property or of_class.fset is not None:
+            super().__setitem__(key, value)
+
 
 class Fixed(Attributes):
     """Attributes that nobody can set."""

@@ -34,7 +34,8 @@ from .array_contents import ARRAYS, array_content, kept_results, objects_in, res
 from .code_that_reads import CALLERS, LOOKERS, OURS, USERS, Code, code_of, is_of_user, is_ours, whose
 from .facts import Alive, Cached
 from .notes import Notes
-from .places import LOCKS, MISSING, Attributes, Cell, Class, Fixed, Lock, OfThread
+from .object_contents import containers_in, dict_of
+from .places import LOCKS, MISSING, Attributes, Cell, Class, Fixed, Lock, OfThread, before_it_was_taken
 from .pure_calls import EFFECT, context_of_decimals, describe, variables_of_context, verdict
 
 Kind = Callable[[Notes, Any, Code, bool, bool], None]
@@ -652,13 +653,7 @@ def lock(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     mine = "<unlocked" in text or f"owner={threading.get_ident()} " in text
     if placed and not mine and (id(x), "state") not in r.known:
         raise AsWritten(f"it reaches a {type(x).__name__} from outside that is taken", lasting=False)
-    r.put(Lock(x), x, "state", (text if placed else _before_it_was_taken(text),))
-
-
-def _before_it_was_taken(text: str) -> str:
-    """How a lock was that is first met when it is given back: `with` takes one without a call that is seen."""
-    taken = f"owner={threading.get_ident()} count=1 "
-    return text.replace("<locked", "<unlocked").replace(taken, "owner=0 count=0 ") if taken in text else text
+    r.put(Lock(x), x, "state", (text if placed else before_it_was_taken(text),))
 
 
 def context(r: Notes, x: Context, code: Code, placed: bool, named: bool) -> None:
@@ -797,42 +792,6 @@ def _kind_of_class(cls: type) -> Kind:
         if not is_python_class(base) and base not in _BASES_WITHOUT_STATE and not issubclass(base, BaseException):
             return opaque
     return instance
-
-
-def dict_of(x: Any) -> dict[str, Any] | None:
-    """The attributes of an object, without asking its class."""
-    try:
-        held = object.__getattribute__(x, "__dict__")
-    except AttributeError:
-        return None
-    return held if type(held) is dict else None
-
-
-def containers_in(x: Any) -> Iterator[Any]:
-    """A dict or list and those in it."""
-    if issubclass(type(x), dict | list):
-        yield x
-    for part in x.values() if issubclass(type(x), dict) else x if issubclass(type(x), list | tuple) else ():
-        if issubclass(type(part), dict | list | tuple):
-            yield from containers_in(part)
-
-
-def holds_tensors(x: Any) -> bool:
-    """Whether a tensor is in an object, or in what it leads to; one that leads to very much may hold one."""
-    rest, seen = [x], set[int]()
-    while rest and len(seen) < _MOST_LOOKED_AT:
-        part = rest.pop()
-        if issubclass(type(part), Tensor | jax.Array | jax.core.Tracer):
-            return True
-        if id(part) not in seen and not issubclass(
-            type(part), type | types.ModuleType | types.FunctionType | types.CodeType
-        ):
-            seen.add(id(part))
-            rest += gc.get_referents(part)
-    return bool(rest)
-
-
-_MOST_LOOKED_AT = 1000
 
 
 def _is_users_data(cls: type) -> bool:

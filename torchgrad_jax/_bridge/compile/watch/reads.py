@@ -25,6 +25,7 @@ from ...._engine.memory.tensor import Tensor
 from . import kinds
 from .code_that_reads import Code, is_ours
 from .notes import ATOMS, Notes
+from .object_contents import dict_of, holds_tensors
 
 _OF_LOGGING = vars(logging)["_lock"]
 """A lock under which loggers remember which lines are asked for; a function that logs names it, and seldom takes it."""
@@ -85,7 +86,7 @@ class Reads(Notes):
 
     def whole(self, code: Code, x: Any) -> None:
         """An object of which a function written in C looks at all attributes."""
-        held = kinds.dict_of(x)
+        held = dict_of(x)
         if held is not None:
             self.owners[id(held)] = x
             kinds.container(self, held, code, True, True)
@@ -113,7 +114,7 @@ class Reads(Notes):
     def result_kept(self, of: types.CodeType, code: Code, x: Any) -> bool:
         """A function returns what a cache keeps of it from here on, where later runs find it."""
         cache = self.caches.get(id(of))
-        if cache is None or kinds.holds_tensors(x):
+        if cache is None or holds_tensors(x):
             return False
         self.lead(cache, x)
         self.root(code, x, placed=True)

@@ -10,6 +10,7 @@ one operator (`from_jax`), whose inputs are the parameters, the buffers, a key, 
 
 from __future__ import annotations
 
+import abc
 import inspect
 import sys
 from collections.abc import Callable, Mapping
@@ -36,27 +37,27 @@ _Arrays = dict[str, Any]
 """Arrays by path, with dots."""
 
 
-class _Kind:
+class _Kind(abc.ABC):
     """A module of some library."""
 
     def __init__(self, other: Any) -> None:
         self.other = other
 
+    @abc.abstractmethod
     def arrays(self, args: tuple[Any, ...]) -> tuple[_Arrays, _Arrays]:
         """What is learned, and other arrays."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def call(self, arrays: _Arrays, key: Any, training: bool, args: Any, kwargs: Any) -> tuple[Any, _Arrays]:
         """What the module gives with these arrays, and the arrays that it has changed."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def with_arrays(self, arrays: _Arrays) -> Any:
         """The module, or what stands for its arrays, with these."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def draws(self, training: bool) -> bool:
         """Whether a call takes a key."""
-        raise NotImplementedError
 
 
 def _paths(tree: Any) -> tuple[list[str], list[Any], Any]:

@@ -712,3 +712,32 @@ def test_memory_is_shared_after_an_operator_failed(share):
     t[1] = 2
     assert t.tolist() == n.tolist() == [1, 2, 0]
     assert kept.value
+
+
+WRITES = {
+    "in place": lambda t: t.add_(1),
+    "by another tensor": lambda t: t.mul_(tg.ones(50_000)),
+    "filled": lambda t: t.fill_(2),
+    "zeros": lambda t: t.zero_(),
+    "copied": lambda t: t.copy_(tg.ones(50_000)),
+    "all by an index": lambda t: t.__setitem__(slice(None), 3),
+    "three leaves": lambda t: t.addcmul_(tg.ones(50_000), tg.ones(50_000)),
+    "two bounds": lambda t: t.clamp_(0, 1),
+    "gradient": lambda t: t.relu_(),
+    "a view": lambda t: t.view(-1, 10).add_(1),
+    "half": lambda t: t[:25_000].mul_(2),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_compares_the_memory_at_most_once(name, monkeypatch):
+    t = tg.linspace(-1, 1, 50_000)
+    n = t.numpy()
+    WRITES[name](t)
+    looks, is_as_seen = [], shared.Shared.is_as_seen
+    monkeypatch.setattr(shared.Shared, "is_as_seen", lambda memory: looks.append(memory) or is_as_seen(memory))
+    WRITES[name](t)
+    assert len(looks) <= 1
+    assert n.tobytes() == t.numpy().tobytes()
+    n[3] = 7
+    assert t[3].item() == 7

@@ -40,6 +40,8 @@ from .binding import Binding, as_key
 from .enter import NO_NAMES, enter
 from .rows import RowForm
 
+_ARRAY: Any = Storage.array
+
 
 def unrollable(b: Binding, inplace: bool) -> bool:
     """Whether the plain case of this row can be unrolled."""
@@ -140,7 +142,7 @@ _WRITE = """{compared}
         except Exception as _error: _me.form.explain({args}, _no_names, _error); raise
     with _write_lock:
         _s = {me}._st
-        if _s.array is _x0:
+        if (_held(_s) if _s.shared else _s.array) is _x0:
             _s.array = _plan.fwd({xs})
             _s.stamp += 1
             {me}._vc.version += 1
@@ -451,6 +453,7 @@ def _write_lines(
 ) -> str:
     """Write to the first tensor."""
     space.update(_inplace_call=inplace_call, _overlaps=shapes.has_overlap, _write_lock=WRITE_LOCK, _many=placement.MANY)
+    space["_held"] = _ARRAY.__get__  # `array` would look once more at memory that NumPy shares
     others = [(i, p.name) for i, p in enumerate(tensors) if i]
     aliased = "".join(f" or (_c{i} in _plain and {name}._al is not None)" for i, name in others)
     return _WRITE.format(

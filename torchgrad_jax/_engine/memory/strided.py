@@ -546,9 +546,13 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
         whole, follows_jax = is_direct(t), not mode & GRAD and (run.jax_derives or mode & CUT)
         alone = not (whole or follows_jax or mode & UNDER_JAX) and st.meta.numel >= owned.FROM and run.at_once
         if not alone or not owned.write_part(st, t._m, al.offset, al.conj, al.neg, array):
-            held = st.array if run.at_once else run.uses.array_to_write(t)
-            new = array if whole else _written(t, held, array)
-            st.array = unrecorded(held, new) if follows_jax else new
+            if whole and run.at_once and not follows_jax:
+                new = array
+            else:
+                held = st.array if run.at_once else run.uses.array_to_write(t)
+                new = array if whole else _written(t, held, array)
+                new = unrecorded(held, new) if follows_jax else new
+            st.array = new
         st.stamp = stamp = st.stamp + 1
         if not (whole or follows_jax or t._m.overlaps) and run.at_once:
             al.array, al.stamp = array, stamp

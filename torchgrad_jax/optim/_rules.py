@@ -16,13 +16,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.arrays.dtypes import FLOATING
+from .._core.arrays.dtypes import FLOATING, complex128, float64
 from .._core.arrays.meta import Meta
 from .._core.arrays.placement import MANY, spread_over
 from .._core.host import choice
 from .._core.jax import abstract
 from .._core.jax.caches import KERNELS
 from .._core.jax.own_kernels import jit
+from .._core.jax.target import platform
 from .._core.state import CUT, GRAD, IN_RUN, MODES, UNDER_JAX
 from .._engine.graph.record import PLAIN
 from .._engine.memory.derivative_stops import stopped, unrecorded
@@ -124,6 +125,33 @@ def _real_view(x: Any) -> Any:
     return x.view_as_real() if isinstance(x, Cell) else NAMESPACES[""]["view_as_real"](x)
 
 
+# --- scalars in float32, where there is no float64 ------------------------------------------------------
+
+_NARROW: set[Rule] = set()
+
+
+def narrow(rule: Rule) -> Rule:
+    """Let the scalars of a rule be float32 on TPUs, which compute float64 by hundreds of instructions.
+
+    Such a rule writes `rest(h, "beta1")` for ``1 - h.beta1`` and `forgotten(h, "beta1")` for ``1 - h.beta1 ** h.step``:
+    0.999 in float32 would leave 0.001 with three digits too few.
+    """
+    _NARROW.add(rule)
+    return rule
+
+
+def rest(h: Any, name: str) -> Any:
+    """``1 - h.beta1``, for the name "beta1"."""
+    return h.rests[name] if name in getattr(h, "rests", ()) else 1 - getattr(h, name)
+
+
+def forgotten(h: Any, name: str) -> Any:
+    """``1 - h.beta1 ** h.step``, for the name "beta1": what a running average has seen of its values."""
+    if name not in getattr(h, "rests", ()):
+        return 1 - getattr(h, name) ** h.step
+    return -jnp.expm1(h.step * jnp.log1p(-h.rests[name]))
+
+
 # --- what most rules begin with -----------------------------------------------------------------------
 
 
@@ -147,8 +175,8 @@ def decayed(p: Any, g: Any, h: Any) -> Any:
 
 def average(g: Any, mean: Any, square: Any, h: Any) -> None:
     """Move the running averages of the gradient and of its square."""
-    mean.lerp_(g, 1 - h.beta1)
-    addcmul_(square.mul_(h.beta2), g, g, 1 - h.beta2)
+    mean.lerp_(g, rest(h, "beta1"))
+    addcmul_(square.mul_(h.beta2), g, g, rest(h, "beta2"))
 
 
 # --- running them -----------------------------------------------------------------------------------
@@ -270,10 +298,13 @@ class _Kernel:
 
     def _step(self, packed: Any, loose: dict[str, Any], ps: Any, gs: Any, states: Any) -> Any:
         hyper = SimpleNamespace(**self.fixed)
-        for i, name in enumerate(self.traced):
-            setattr(hyper, name, packed[i])
-        for name, value in loose.items():
-            setattr(hyper, name, jnp.reshape(value, ()).astype(packed.dtype))
+        numbers = packed if packed.ndim == 1 else packed[0]
+        scalars = {name: numbers[i] for i, name in enumerate(self.traced)}
+        scalars |= {name: jnp.reshape(value, ()).astype(packed.dtype) for name, value in loose.items()}
+        vars(hyper).update(scalars)
+        if packed.ndim == 2:
+            hyper.rests = {name: packed[1][i] for i, name in enumerate(self.traced)}
+            hyper.rests |= {name: (1 - jnp.reshape(value, ())).astype(packed.dtype) for name, value in loose.items()}
         cells: list[list[Any]] = []
         for p, g, *olds in zip(ps, gs, *states):
             held = [None if x is None else self.kind(x) for x in olds]
@@ -361,6 +392,14 @@ def _split(h: dict[str, Any]) -> tuple[list[str], list[float], dict[str, Any], d
     return names, numbers, loose, fixed
 
 
+def _packed(rule: Rule, numbers: list[float], metas: Sequence[Meta]) -> np.ndarray:
+    """The numbers as one array; where float32 has to do, with what each leaves of 1 in a second row."""
+    wide = np.array(numbers)
+    if platform() != "tpu" or rule not in _NARROW or any(m.dtype in (float64, complex128) for m in metas):
+        return wide
+    return np.array([wide, 1 - wide], np.float32)
+
+
 def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, Any], part: Any) -> None:
     traced, numbers, loose, fixed = _split(h)
     names = tuple(states)
@@ -376,7 +415,7 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
         kernel = _Kernel(rule, fixed, tuple(traced), names, metas[0].device)
         _KERNELS.put(key, _with_row(kernel, metas, missing), 0)
     elsewhere, derivative_stop_bit = MODES.bits & (IN_RUN | UNDER_JAX), MODES.bits & CUT
-    args = (np.array(numbers), loose, _arrays(ps), _arrays(gs), olds)
+    args = (_packed(rule, numbers, metas), loose, _arrays(ps), _arrays(gs), olds)
     unreal = metas[0].device.type == "meta"
     outs = abstract.call(kernel.step, *args) if unreal else kernel.run(*args)
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):

@@ -137,8 +137,7 @@ def _advance_traced(steps: Sequence[Tensor]) -> list[Any]:
         if t._al is not None or old.ndim:
             return out + update(steps[len(out) :], lambda now, _: now + 1.0)
         if id(old) not in news:
-            now = number(t) + 1.0
-            array = jnp.asarray(now, t._m.dtype.np)
+            array = jnp.asarray(old + 1, t._m.dtype.np)
             news[id(old)] = (old, array)
         array = news[id(old)][1]
         store(t, array, 1)

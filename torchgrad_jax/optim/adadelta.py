@@ -6,7 +6,7 @@ from typing import Any
 
 from .._engine.memory.tensor import Tensor
 from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist
-from ._rules import add_, addcmul_, as_real, descent, penalized, run
+from ._rules import add_, addcmul_, as_real, descent, narrow, penalized, rest, run
 from ._scalars import advance
 from .optimizer import ParamsT
 
@@ -56,12 +56,13 @@ class Adadelta(Ruled):
         adadelta(*columns, **self._given(group))
 
 
+@narrow
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     g = penalized(p, descent(g, h), h)
     p, g, square, past = as_real(p, g, s.square_avg, s.acc_delta)
-    addcmul_(square.mul_(h.rho), g, g, 1 - h.rho)
+    addcmul_(square.mul_(h.rho), g, g, rest(h, "rho"))
     change = past.add(h.eps).sqrt().div(square.add(h.eps).sqrt()).mul(g)
-    addcmul_(past.mul_(h.rho), change, change, 1 - h.rho)
+    addcmul_(past.mul_(h.rho), change, change, rest(h, "rho"))
     add_(p, change, -h.lr)
 
 

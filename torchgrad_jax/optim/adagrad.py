@@ -6,7 +6,7 @@ from typing import Any
 
 from .._engine.memory.tensor import Tensor
 from ._ruled import Ruled, amp, call, check_fused, check_fused_param, check_lr, check_steps, hyper, insist
-from ._rules import addcdiv_, addcmul_, as_real, descent, penalized, run_by_step
+from ._rules import addcdiv_, addcmul_, as_real, descent, narrow, penalized, run_by_step
 from .optimizer import ParamsT
 
 
@@ -89,6 +89,7 @@ class Adagrad(Ruled):
         )
 
 
+@narrow
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     g = penalized(p, descent(g, h), h)
     p, g, total = as_real(p, g, s.sum)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._engine.memory.tensor import Tensor
 from ._ruled import Ruled, amp, check_adam, check_capturable, check_fused, check_steps, hyper, insist
-from ._rules import addcdiv_, as_real, average, decayed, descent, kept, root, run_by_step
+from ._rules import addcdiv_, as_real, average, decayed, descent, forgotten, kept, narrow, root, run_by_step
 from .optimizer import ParamsT
 
 _UNCAPTURABLE = "{} as a Tensor is not supported for capturable=False and foreach=True"
@@ -116,6 +116,7 @@ class Adam(Ruled):
         )
 
 
+@narrow
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     g = decayed(p, descent(g, h), h)
     p, g, mean, square = as_real(p, g, s.exp_avg, s.exp_avg_sq)
@@ -123,8 +124,8 @@ def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     if h.amsgrad:
         (largest,) = as_real(s.max_exp_avg_sq)
         square = largest.copy_(kept(largest).maximum(kept(square)))
-    denominator = square.sqrt().div(root(1 - h.beta2**h.step)).add(h.eps)
-    addcdiv_(p, mean, denominator, -(h.lr / (1 - h.beta1**h.step)))
+    denominator = square.sqrt().div(root(forgotten(h, "beta2"))).add(h.eps)
+    addcdiv_(p, mean, denominator, -(h.lr / forgotten(h, "beta1")))
 
 
 def adam(

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._engine.memory.tensor import Tensor
 from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper
-from ._rules import addcdiv_, as_real, descent, kept, penalized, run_by_step
+from ._rules import addcdiv_, as_real, descent, forgotten, kept, narrow, penalized, rest, run_by_step
 from .optimizer import ParamsT
 
 
@@ -52,12 +52,13 @@ class Adamax(Ruled):
         adamax(*columns, **self._given(group))
 
 
+@narrow
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     g = penalized(p, descent(g, h), h)
     p, g, average, largest = as_real(p, g, s.exp_avg, s.exp_inf)
-    average.lerp_(g, 1 - h.beta1)
+    average.lerp_(g, rest(h, "beta1"))
     largest.copy_(kept(largest.mul_(h.beta2)).maximum(g.abs().add(h.eps)))
-    addcdiv_(p, average, largest, -(h.lr / (1 - h.beta1**h.step)))
+    addcdiv_(p, average, largest, -(h.lr / forgotten(h, "beta1")))
 
 
 def adamax(

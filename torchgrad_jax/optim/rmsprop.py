@@ -6,7 +6,7 @@ from typing import Any
 
 from .._engine.memory.tensor import Tensor
 from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, check_steps, hyper, insist
-from ._rules import add_, addcdiv_, addcmul_, as_real, descent, penalized, run
+from ._rules import add_, addcdiv_, addcmul_, as_real, descent, narrow, penalized, rest, run
 from ._scalars import advance
 from .optimizer import ParamsT
 
@@ -68,14 +68,15 @@ class RMSprop(Ruled):
         rmsprop(*columns, **self._given(group))
 
 
+@narrow
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     g = penalized(p, descent(g, h), h)
     p, g, square = as_real(p, g, s.square_avg)
-    addcmul_(square.mul_(h.alpha), g, g, 1 - h.alpha)
+    addcmul_(square.mul_(h.alpha), g, g, rest(h, "alpha"))
     spread = square
     if h.centered:
         (average,) = as_real(s.grad_avg)
-        average.lerp_(g, 1 - h.alpha)
+        average.lerp_(g, rest(h, "alpha"))
         spread = square.addcmul(average, average, value=-1.0)
     denominator = spread.sqrt().add(h.eps)
     if h.moves:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._engine.memory.tensor import Tensor
 from ._ruled import Ruled, amp, check_fused, check_fused_param, check_lr, hyper, insist
-from ._rules import add, add_, descent, penalized, run
+from ._rules import add, add_, descent, narrow, penalized, run
 from .optimizer import ParamsT
 
 
@@ -108,6 +108,7 @@ class SGD(Ruled):
         return buffer
 
 
+@narrow
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:
     g = penalized(p, descent(g, h), h)
     if h.moves:

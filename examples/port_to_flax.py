@@ -2,6 +2,7 @@
 
     python examples/port_to_flax.py
 
+A port with another epsilon is compared layer by layer: the table names the norm, after which everything is different.
 Afterwards the port is trained by optax, and its weights come back.
 """
 
@@ -13,7 +14,7 @@ import optax
 
 import torchgrad_jax as torch
 from torchgrad_jax import nn
-from torchgrad_jax.interop import weights
+from torchgrad_jax.interop import compare, weights
 from torchgrad_jax.testing import assert_matches_jax
 
 
@@ -28,10 +29,12 @@ class Here(nn.Module):
 
 
 class There(linen.Module):
+    epsilon: float = 1e-5
+
     @linen.compact
     def __call__(self, x):
         x = linen.Conv(4, (3, 3), padding="VALID")(jnp.moveaxis(x, 1, -1))
-        x = linen.relu(linen.GroupNorm(2, epsilon=1e-5)(x))
+        x = linen.relu(linen.GroupNorm(2, epsilon=self.epsilon)(x))
         return linen.Dense(2)(x.mean((1, 2)))
 
 
@@ -47,6 +50,7 @@ report = assert_matches_jax(
     here, there.apply, [x], order=1, dtypes=["float32"], params=lambda state: weights.to_flax(here, state, names=NAMES)
 )
 print("the same in flax:", ", ".join(report.compared))
+print(compare(here, There(epsilon=0.1).bind(variables), x, names=NAMES))
 
 optimizer = optax.adam(0.05)
 state = optimizer.init(variables)

@@ -23,6 +23,7 @@ PROGRAMS = {
     "flax_in_a_torch_loop.py": ([], "optax: more than 9 of 10 are right: True"),
     "optax_beside_optim.py": ([], "the same after 20 steps: True"),
     "port_to_flax.py": ([], "and back: True"),
+    "force_field.py": ([], "energy drifts by 0.0"),
     "sharded_training.py": ([], "as on one device: True\nas on one device: True\nas on one device: True"),
     "train_cnn.py": (["--epochs", "4", "--examples", "500", "--compile"], "accuracy"),
     "train_mlp.py": (["--steps", "20"], "The gradients agree."),

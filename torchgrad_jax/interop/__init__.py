@@ -24,6 +24,7 @@ from .._core.jax.target import Target as target
 from .._core.random.keys import drawing_from as rngs
 from .._engine.memory.strided import read
 from . import weights as weights
+from ._layers import Comparison as Comparison, compare as compare
 from ._modules import JaxModule as JaxModule, module as module
 from ._optimizers import Optax as Optax, as_optax as as_optax
 
@@ -83,6 +84,7 @@ def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any
 
 
 __all__ = [
+    "Comparison",
     "Exported",
     "JaxModule",
     "Optax",
@@ -90,6 +92,7 @@ __all__ = [
     "associative_scan",
     "checkpoint",
     "combine",
+    "compare",
     "cond",
     "export",
     "fori_loop",

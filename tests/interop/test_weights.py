@@ -42,6 +42,17 @@ def first(module):
     return First()
 
 
+def gru_of_equinox(cell):
+    def one(xs):
+        def step(state, x):
+            state = cell(x, state)
+            return state, state
+
+        return jax.lax.scan(step, jnp.zeros(5, xs.dtype), xs)[1]
+
+    return jax.vmap(one)
+
+
 def lstm_of_equinox(cell):
     def run(x):
         def step(state, row):
@@ -116,16 +127,27 @@ LAYERS: dict[str, Any] = {
         lambda: nn.LSTM(9, 5, batch_first=True), linen.RNN(linen.OptimizedLSTMCell(5)), lambda f: f,
         lambda: eqx.nn.LSTMCell(9, 5, key=KEY), lstm_of_equinox, SEQUENCES,
     ),
+    "GRU": (
+        lambda: nn.GRU(9, 5, batch_first=True), linen.RNN(linen.GRUCell(5)), lambda f: f,
+        lambda: eqx.nn.GRUCell(9, 5, key=KEY), gru_of_equinox, SEQUENCES,
+    ),
+    "GRU without a bias": (
+        lambda: nn.GRU(9, 5, batch_first=True, bias=False), linen.RNN(linen.GRUCell(5)), lambda f: f,
+        lambda: eqx.nn.GRUCell(9, 5, use_bias=False, key=KEY), gru_of_equinox, SEQUENCES,
+    ),
+    "RNN": (
+        lambda: nn.RNN(9, 5, batch_first=True), linen.RNN(linen.SimpleCell(5)), lambda f: f, None, None, SEQUENCES,
+    ),
 }  # fmt: skip
 names = pytest.mark.parametrize("name", LAYERS)
 
 
 def shown(module):
-    return module if not isinstance(module, nn.MultiheadAttention | nn.LSTM) else first(module)
+    return module if not isinstance(module, nn.MultiheadAttention | nn.RNNBase) else first(module)
 
 
 def flax_names(module):
-    return {"": "cell"} if isinstance(module, nn.LSTM) else {}
+    return {"": "cell"} if isinstance(module, nn.RNNBase) else {}
 
 
 @names
@@ -237,11 +259,19 @@ def test_what_does_not_fit_is_refused(name):
         run()
 
 
-def test_a_bias_of_an_lstm_is_the_sum_of_two():
-    lstm = nn.LSTM(3, 2, num_layers=2, bidirectional=True)
-    variables = weights.to_flax(lstm)
+@pytest.mark.parametrize("cls", [nn.LSTM, nn.GRU, nn.RNN])
+def test_several_layers_with_one_bias_of_two(cls):
+    layers = cls(3, 2, num_layers=2, bidirectional=True)
+    variables = weights.to_flax(layers)
     assert sorted(variables["params"]) == ["l0", "l0_reverse", "l1", "l1_reverse"]
-    other = nn.LSTM(3, 2, num_layers=2, bidirectional=True)
+    other = cls(3, 2, num_layers=2, bidirectional=True)
     weights.from_flax(other, variables)
     x = torch.randn(4, 1, 3)
-    torch.testing.assert_close(other(x)[0], lstm(x)[0])
+    torch.testing.assert_close(other(x)[0], layers(x)[0])
+
+
+@pytest.mark.parametrize("cls", [nn.LSTM, nn.GRU, nn.RNN])
+def test_a_bias_for_layers_without_one_is_refused(cls):
+    variables = weights.to_flax(cls(3, 2))
+    with pytest.raises(ValueError, match="without a bias is given one"):
+        weights.from_flax(cls(3, 2, bias=False), variables)

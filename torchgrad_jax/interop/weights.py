@@ -50,8 +50,8 @@ def to_flax(
     """The weights of a module as the variables of a module of flax, for `flax_module.apply`.
 
     Args:
-        module: one layer, or a module of layers: Linear, convolutions, Embedding, norms, MultiheadAttention, LSTM. The
-            variables of a layer inside of it stand under its name here.
+        module: one layer, or a module of layers: Linear, convolutions, Embedding, norms, MultiheadAttention, LSTM, GRU,
+            RNN. The variables of a layer inside of it stand under its name here.
         state: other arrays to take in place of the module's own, by the names of its `state_dict`.
         names: the names of layers in flax, by their names here: `{"0": "Dense_0", "encoder.0": "Encoder_0.Dense_0"}`.
 
@@ -397,9 +397,14 @@ def _attention_from_equinox(layer: Any, found: _Arrays) -> _Arrays:
     return own | {k.replace("output_proj", "out_proj"): v for k, v in found.items() if k.startswith("output_proj")}
 
 
+def _gates(layer: Any) -> Sequence[str]:
+    """The names of a cell's gates in flax, in the order in which their weights stand in one array here."""
+    return "ifgo" if isinstance(layer, _LSTMS) else "rzn" if isinstance(layer, _GRUS) else [""]
+
+
 def _cells(layer: Any) -> dict[str, str]:
-    """By the end of the names of its weights, the name of each cell of an LSTM; "" for a single one."""
-    if not isinstance(layer, nn.LSTM):
+    """By the end of the names of its weights, the name of each cell; "" for a single one."""
+    if not isinstance(layer, nn.RNNBase):
         return {"": ""}
     if layer.proj_size:
         raise NotImplementedError("weights: an LSTM with proj_size")
@@ -408,56 +413,80 @@ def _cells(layer: Any) -> dict[str, str]:
     return {ends[0]: ""} if len(ends) == 1 else {end: f"{end[1:]}." for end in ends}
 
 
-def _lstm_to_flax(layer: Any, own: _Arrays) -> _Arrays:
-    found = {}
+def _recurrent_to_flax(layer: Any, own: _Arrays) -> _Arrays:
+    gates, found = _gates(layer), {}
     for end, cell in _cells(layer).items():
         for part, name in (("i", "weight_ih"), ("h", "weight_hh")):
-            for gate, weight in zip("ifgo", jnp.split(own[name + end], 4)):
+            for gate, weight in zip(gates, jnp.split(own[name + end], len(gates))):
                 found[f"params.{cell}{part}{gate}.kernel"] = weight.T
-        for gate, bias in zip("ifgo", jnp.split(_bias(layer, own, end), 4)):
-            found[f"params.{cell}h{gate}.bias"] = bias
+        bias, apart = _one_bias(layer, own, end)
+        for gate, part in zip(gates, jnp.split(bias, len(gates))):
+            found[f"params.{cell}{_side_of_bias(layer)}{gate}.bias"] = part
+        if apart is not None:
+            found[f"params.{cell}hn.bias"] = apart
     return found
 
 
-def _bias(layer: Any, own: _Arrays, end: str) -> Any:
-    """The sum of the two biases of a cell; zeros, which flax and equinox have then, where there is none."""
+def _side_of_bias(layer: Any) -> str:
+    """Which of the two sums of a gate has the bias in flax: that of the input, or that of the state."""
+    return "h" if isinstance(layer, _LSTMS) else "i"
+
+
+def _one_bias(layer: Any, own: _Arrays, end: str) -> tuple[Any, Any]:
+    """The sum of the two biases of a cell, and what a GRU keeps apart from it: the state's bias of its last gate.
+
+    Zeros, which flax and equinox have then, where the cell has no bias.
+    """
     if f"bias_ih{end}" not in own:
-        return jnp.zeros(own[f"weight_ih{end}"].shape[0], own[f"weight_ih{end}"].dtype)
-    return own[f"bias_ih{end}"] + own[f"bias_hh{end}"]
+        zero = jnp.zeros(own[f"weight_ih{end}"].shape[0], own[f"weight_ih{end}"].dtype)
+        own = {f"bias_ih{end}": zero, f"bias_hh{end}": zero}
+    first, second = own[f"bias_ih{end}"], own[f"bias_hh{end}"]
+    if not isinstance(layer, _GRUS):
+        return first + second, None
+    begin = 2 * layer.hidden_size
+    return first.at[:begin].add(second[:begin]), second[begin:]
 
 
-def _two_biases(layer: Any, bias: Any, end: str) -> _Arrays:
+def _two_biases(layer: Any, bias: Any, apart: Any, end: str) -> _Arrays:
     if layer.bias:
-        return {f"bias_ih{end}": bias, f"bias_hh{end}": jnp.zeros_like(bias)}
-    if bool((bias != 0).any()):
-        raise ValueError("weights: an LSTM without a bias is given one")
+        zero = jnp.zeros_like(bias)
+        return {f"bias_ih{end}": bias, f"bias_hh{end}": zero if apart is None else zero.at[-apart.size :].set(apart)}
+    if any(x is not None and bool((x != 0).any()) for x in (bias, apart)):
+        raise ValueError(f"weights: {_article(type(layer).__name__)} without a bias is given one")
     return {}
 
 
-def _lstm_from_flax(layer: Any, found: _Arrays) -> _Arrays:
+def _article(name: str) -> str:
+    return f"{'an' if name[0] in 'AEFHILMNORSX' else 'a'} {name}"
+
+
+def _recurrent_from_flax(layer: Any, found: _Arrays) -> _Arrays:
     own: _Arrays = {}
     for end, cell in _cells(layer).items():
         for part, name in (("i", "weight_ih"), ("h", "weight_hh")):
-            own[name + end] = jnp.concatenate([found[f"params.{cell}{part}{gate}.kernel"].T for gate in "ifgo"])
-        own |= _two_biases(layer, jnp.concatenate([found[f"params.{cell}h{gate}.bias"] for gate in "ifgo"]), end)
+            own[name + end] = jnp.concatenate([found[f"params.{cell}{part}{gate}.kernel"].T for gate in _gates(layer)])
+        side = _side_of_bias(layer)
+        bias = jnp.concatenate([found[f"params.{cell}{side}{gate}.bias"] for gate in _gates(layer)])
+        own |= _two_biases(layer, bias, found.get(f"params.{cell}hn.bias"), end)
     return own
 
 
-def _lstm_to_equinox(layer: Any, own: _Arrays) -> _Arrays:
+def _recurrent_to_equinox(layer: Any, own: _Arrays) -> _Arrays:
     found = {}
     for end, cell in _cells(layer).items():
         found[f"{cell}weight_ih"], found[f"{cell}weight_hh"] = own[f"weight_ih{end}"], own[f"weight_hh{end}"]
         if layer.bias:
-            found[f"{cell}bias"] = _bias(layer, own, end)
+            found[f"{cell}bias"], apart = _one_bias(layer, own, end)
+            found |= {} if apart is None else {f"{cell}bias_n": apart}
     return found
 
 
-def _lstm_from_equinox(layer: Any, found: _Arrays) -> _Arrays:
+def _recurrent_from_equinox(layer: Any, found: _Arrays) -> _Arrays:
     own: _Arrays = {}
     for end, cell in _cells(layer).items():
         own[f"weight_ih{end}"], own[f"weight_hh{end}"] = found[f"{cell}weight_ih"], found[f"{cell}weight_hh"]
         if layer.bias:
-            own |= _two_biases(layer, found[f"{cell}bias"], end)
+            own |= _two_biases(layer, found[f"{cell}bias"], found.get(f"{cell}bias_n"), end)
     return own
 
 
@@ -485,6 +514,8 @@ def _swapped(x: Any) -> Any:
 _BIAS = ("bias", "params.bias", _same, _same)
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 _TRANSPOSED = (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d)
+_LSTMS = (nn.LSTM, nn.LSTMCell)
+_GRUS = (nn.GRU, nn.GRUCell)
 _BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
 _FLAX: dict[type, _Layout] = {
@@ -504,8 +535,7 @@ _FLAX: dict[type, _Layout] = {
         ),
     ),
     nn.MultiheadAttention: _Layout(_attention_to_flax, _attention_from_flax),
-    nn.LSTM: _Layout(_lstm_to_flax, _lstm_from_flax),
-    nn.LSTMCell: _Layout(_lstm_to_flax, _lstm_from_flax),
+    **dict.fromkeys((*_LSTMS, *_GRUS, nn.RNN, nn.RNNCell), _Layout(_recurrent_to_flax, _recurrent_from_flax)),
 }
 
 _EQUINOX: dict[type, _Layout] = {
@@ -517,6 +547,5 @@ _EQUINOX: dict[type, _Layout] = {
     nn.GroupNorm: _renamed(weight="weight", bias="bias"),
     nn.RMSNorm: _renamed(weight="weight"),
     nn.MultiheadAttention: _Layout(_attention_to_equinox, _attention_from_equinox),
-    nn.LSTM: _Layout(_lstm_to_equinox, _lstm_from_equinox),
-    nn.LSTMCell: _Layout(_lstm_to_equinox, _lstm_from_equinox),
+    **dict.fromkeys((*_LSTMS, *_GRUS), _Layout(_recurrent_to_equinox, _recurrent_from_equinox)),
 }

@@ -89,7 +89,12 @@ def assert_stays(make, way):
     assert last["run"] - settled["run"] >= CALLS - SETTLED
 
 
-ways = pytest.mark.parametrize("way", ["step", "model"])
+WAYS = ("step", "model")
+
+
+def in_turn(names):
+    """The tests that take long: of each name one of the two ways, in turn; the other one is always run."""
+    return pytest.mark.long(*[f"{name}-{WAYS[i % 2]}" for i, name in enumerate(names)])
 
 
 # --- optimizers and schedules: of the whole step, since nothing of them is in a model ------------------------------
@@ -275,7 +280,8 @@ LAYERS = {
 }
 
 
-@ways
+@in_turn(LAYERS)
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LAYERS)
 def test_layer(name, way):
     make, batch = LAYERS[name]
@@ -449,7 +455,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize("way", ["step", "model"])
+@pytest.mark.parametrize("way", WAYS)
 def test_casts_that_an_unfinished_block_has_left_are_not_used(way, monkeypatch):
     """As after a generator with an autocast block that nobody runs to its end."""
     monkeypatch.setattr(autocast_mode.STATE, "nesting", 1)
@@ -457,9 +463,10 @@ def test_casts_that_an_unfinished_block_has_left_are_not_used(way, monkeypatch):
 
 
 # A compiled model inside of a checkpoint runs as it is written: what it saves goes through the checkpoint's hooks.
+@in_turn([make.__name__ for make in PARTS])
 @pytest.mark.parametrize(
     ("make", "way"),
-    [(make, way) for make in PARTS for way in ("step", "model") if (make, way) != (Checkpointed, "model")],
+    [(make, way) for make in PARTS for way in WAYS if (make, way) != (Checkpointed, "model")],
 )
 def test_part(make, way):
     assert_stays(make, way)

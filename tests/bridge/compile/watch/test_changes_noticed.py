@@ -17,7 +17,10 @@ CHANGES, EFFECTS = rows_of("changes"), rows_of("effects")
 
 
 def ways_of(row: Row) -> list[str]:
-    """All ways for one row in eight; for the others the step by itself, and every second time one other way."""
+    """All ways for one row in eight; for the others the step by itself, and every second time one other way.
+
+    That other way is among the tests that take long.
+    """
     number, (first, *others) = zlib.crc32(row.label.encode()), WAYS
     if number % 8 == 0:
         return [first, *others]
@@ -27,7 +30,13 @@ def ways_of(row: Row) -> list[str]:
 def each_way(table: list[Row]) -> Any:
     """The rows in their ways, as parameters of a test."""
     found = [(row, way) for row in table for way in ways_of(row)]
-    return pytest.mark.parametrize("row, way", found, ids=[f"{row.label}-{way}" for row, way in found])
+    parameters = pytest.mark.parametrize("row, way", found, ids=[f"{row.label}-{way}" for row, way in found])
+    others = [f"{row.label}-{ways[1]}" for row in table if len(ways := ways_of(row)) == 2]
+
+    def decorate(test: Any) -> Any:
+        return pytest.mark.long(*others)(parameters(test))
+
+    return decorate
 
 
 class Stale:

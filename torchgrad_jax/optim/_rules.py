@@ -8,7 +8,9 @@ share and the helpers below.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -142,14 +144,14 @@ def narrow(rule: Rule) -> Rule:
 
 def rest(h: Any, name: str) -> Any:
     """``1 - h.beta1``, for the name "beta1"."""
-    return h.rests[name] if name in getattr(h, "rests", ()) else 1 - getattr(h, name)
+    return h.rests[name]() if name in getattr(h, "rests", ()) else 1 - getattr(h, name)
 
 
 def forgotten(h: Any, name: str) -> Any:
     """``1 - h.beta1 ** h.step``, for the name "beta1": what a running average has seen of its values."""
     if name not in getattr(h, "rests", ()):
         return 1 - getattr(h, name) ** h.step
-    return -jnp.expm1(h.step * jnp.log1p(-h.rests[name]))
+    return -jnp.expm1(h.step * jnp.log1p(-h.rests[name]()))
 
 
 # --- what most rules begin with -----------------------------------------------------------------------
@@ -303,8 +305,8 @@ class _Kernel:
         scalars |= {name: jnp.reshape(value, ()).astype(packed.dtype) for name, value in loose.items()}
         vars(hyper).update(scalars)
         if packed.ndim == 2:
-            hyper.rests = {name: packed[1][i] for i, name in enumerate(self.traced)}
-            hyper.rests |= {name: (1 - jnp.reshape(value, ())).astype(packed.dtype) for name, value in loose.items()}
+            hyper.rests = {name: partial(operator.getitem, packed[1], i) for i, name in enumerate(self.traced)}
+            hyper.rests |= {name: partial(_rest_of, value, packed.dtype) for name, value in loose.items()}
         cells: list[list[Any]] = []
         for p, g, *olds in zip(ps, gs, *states):
             held = [None if x is None else self.kind(x) for x in olds]
@@ -314,6 +316,10 @@ class _Kernel:
             cells.append([cell, *[getattr(s, k) for k in self.names]])
         self.writes = [[0 if c is None else c.writes for c in column] for column in zip(*cells)]
         return [[None if c is None else c.array() for c in column] for column in zip(*cells)]
+
+
+def _rest_of(value: Any, dtype: Any) -> Any:
+    return (1 - jnp.reshape(value, ())).astype(dtype)
 
 
 _MANY, _IN_A_ROW = 4, 1 << 18

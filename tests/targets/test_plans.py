@@ -9,6 +9,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax import interop
+from torchgrad_jax._alias import plan as command
 from torchgrad_jax._bridge.compile.inspection import Collective
 from torchgrad_jax._bridge.compile.plans.chips import CHIPS
 from torchgrad_jax._bridge.compile.plans.page import page
@@ -126,6 +127,18 @@ def test_help_names_the_options():
     done = run_plan("--help")
     assert done.returncode == 0
     assert {"--on", "--json", "--html"} <= {*re.findall(r"--\w+", done.stdout)}
+
+
+@pytest.mark.parametrize(("plans", "code"), [({"v5e:2x2", "h100"}, 0), ({"v5e:2x2"}, 1), (set(), 1)])
+def test_a_target_without_a_plan_leaves_those_of_others(plans, code, monkeypatch, capsys, tmp_path):
+    made = {name: (SMALL if name == "v5e:2x2" else LARGE).to_json() for name in plans}
+    monkeypatch.setattr(command, "_in_a_process", lambda target, script, arguments: made.get(target))
+    file = tmp_path / "plans.json"
+    assert command.main(["train.py", "--on", "v5e:2x2", "--on", "h100", "--json", str(file)]) == code
+    out, err = capsys.readouterr()
+    assert ("TPU v5e" in out) == ("v5e:2x2" in plans)
+    assert ("there is no plan for h100" in err) == (plans == {"v5e:2x2"})
+    assert file.exists() == bool(plans)
 
 
 # --- programs of another platform ---------------------------------------------------------------------

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 _CHILD = "--into"
+_CUDNN = " Attention in half precision on NVIDIA's GPUs is compiled by cuDNN, which jax[cuda12] brings"
 
 
 def main(argv: Sequence[str]) -> int:
@@ -25,13 +26,16 @@ def main(argv: Sequence[str]) -> int:
     given = _parser().parse_args(own)
     if given.into is not None:
         return _plan_into(given.into, given.on[0], [given.script, *arguments])
-    found = []
+    found, failed = [], []
     for target in given.on or ["v5e:2x2"]:
         sys.stderr.write(f"planning {given.script} on {target} ...\n")
         plan = _in_a_process(target, given.script, arguments)
         if plan is None:
-            return 1
-        found.append(plan)
+            failed.append(target)
+        else:
+            found.append(plan)
+    if not found:
+        return 1
     from .._bridge.compile.plans.plan import Plan, report
 
     plans = [Plan.from_json(text) for text in found]
@@ -42,7 +46,9 @@ def main(argv: Sequence[str]) -> int:
         from .._bridge.compile.plans.page import page
 
         Path(given.html).write_text(page(given.script, plans))
-    return 0
+    if failed:
+        sys.stderr.write(f"there is no plan for {', '.join(failed)}; what is said above is why\n")
+    return 1 if failed else 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -129,7 +135,9 @@ def _plan_into(file: str, name: str, command: list[str]) -> int:
         try:
             plan = plan_of(target, compiled.lower(*args, **kwargs))
         except RuntimeError as error:
-            sys.stderr.write(f"{error}\n")
+            text = str(error)
+            more = _CUDNN if "cuDNN not found" in text and target.platform == "cuda" else ""
+            sys.stderr.write(f"XLA makes no program for {name}: {text}{more}\n")
             return 1
     Path(file).write_text(plan.to_json())
     return 0

@@ -11,12 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from .one import MARK, WAYS
-from .trainings import GROUPS, SCRIPTS
+from .trainings import GROUPS, MARK, SCRIPTS, WAYS
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "compile_rules.md"
-BEGIN, END = "<!-- self_checks: begin -->", "<!-- self_checks: end -->"
 PACKAGES = ("transformers", "timm", "torchvision", "diffusers", "peft", "accelerate")
 WHAT = {
     "optimizers": "each optimizer, with two schedules",
@@ -28,7 +25,7 @@ NUMBERS = {"often": 10, "verify": 10, "budget": 5}
 
 
 def processes(group: str) -> Sequence[tuple[bool, str]]:
-    """Whether a process takes this package for PyTorch, and which trainings of a group it runs, by a part of their names."""
+    """Whether a process takes this package for PyTorch, and a part of the names of the trainings that it runs."""
     if group == "scripts":
         return [(alias, name) for name, (alias, _) in SCRIPTS.items()]
     return [(True, name) for name in PACKAGES] if group == "models" else [(False, "")]
@@ -64,7 +61,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def table(rows: dict[str, dict[str, Any]]) -> str:
-    """The tables of the page: what was counted with frequent checks, and with the clock as it is."""
+    """The tables of docs/compile_rules.md: what was counted with frequent checks, and with the clock as it is."""
     lines = [
         "| steps | how many | runs of each | checks on the clock | checks asked for | false alarms |",
         "| --- | --- | --- | --- | --- | --- |",
@@ -114,17 +111,16 @@ def kept(state: Path) -> dict[str, dict[str, Any]]:
 def main(arguments: list[str]) -> int:
     """Run the command; exit 1 after a false alarm or an error."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks self_checks", description=__doc__)
-    parser.add_argument("groups", nargs="*", help=f"of {', '.join(GROUPS)}; all without one, none with --write")
+    parser.add_argument("groups", nargs="*", help=f"of {', '.join(GROUPS)}; all without one")
     parser.add_argument("--way", choices=WAYS, default="often", help="when a program is checked")
     parser.add_argument("--number", type=int, help="after how many runs, or for `budget`: the seconds of a training")
     parser.add_argument("--steps", type=int, default=200, help="of each training")
     parser.add_argument("--name", action="append", default=[], help="only trainings with this in their names")
     parser.add_argument("--site", type=Path, default=ROOT / "build" / "packages", help="where packages are installed")
     parser.add_argument("--state", type=Path, default=ROOT / "build" / "self_checks.json", help="what was counted")
-    parser.add_argument("--write", action="store_true", help="write the tables of docs/compile_rules.md")
     args = parser.parse_args(arguments)
     bad = False
-    for group in args.groups or ([] if args.write else GROUPS):
+    for group in args.groups or GROUPS:
         for alias, part in processes(group):
             for row in counted(args, group, part, alias):
                 print(line(row), flush=True)
@@ -134,7 +130,4 @@ def main(arguments: list[str]) -> int:
                 args.state.write_text(json.dumps(rows, indent=1) + "\n")
     rows = kept(args.state)
     print(f"\n{table(rows)}")
-    if args.write:
-        before, _, rest = PAGE.read_text().partition(BEGIN)
-        PAGE.write_text(f"{before}{BEGIN}\n{table(rows)}\n{END}{rest.partition(END)[2]}")
     return int(bad)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-WAYS = ("often", "verify", "budget")
+from .trainings import COMPILE_THEMSELVES, GROUPS, MARK
 
 
 class Over(BaseException):
@@ -136,8 +136,6 @@ def main(group: str, way: str, number: str, steps: str, part: str, names: str = 
     sys.path += sites
     if way == "verify":
         os.environ["TORCHGRAD_JAX_VERIFY"] = number
-    from .trainings import COMPILE_THEMSELVES, GROUPS
-
     torch: Any = sys.modules.get("torch")
     if torch is None or "torchgrad_jax" not in str(torch.__file__):
         import torchgrad_jax as torch
@@ -161,8 +159,6 @@ def main(group: str, way: str, number: str, steps: str, part: str, names: str = 
                 error = f"{type(raised).__name__}: {raised}"[:300]
             print("\n" + MARK + json.dumps({**seen.row(name), "error": error}), flush=True)
 
-
-MARK = "counted: "
 
 if __name__ == "__main__":
     main(*sys.argv[1:])

@@ -13,6 +13,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 Wrap = Callable[[Callable[..., Any]], Callable[..., Any]]
 Training = Callable[[Any, int, Wrap], object]
+WAYS = ("often", "verify", "budget")
+"""When programs are checked; see `one.py`."""
+MARK = "counted: "
+"""What the lines of a process begin with that are for the command."""
 
 OPTIMIZERS: dict[str, tuple[str, dict[str, Any]]] = {
     "SGD with momentum": ("SGD", {"momentum": 0.9, "nesterov": True}),

@@ -1,4 +1,4 @@
-"""The pages about torch.compile show what they say: doctest runs their examples, and here it is looked whether there are any."""
+"""Each reason of torch.compile is shown: doctest runs the examples of the page, and a section without one fails here."""
 
 import re
 from pathlib import Path

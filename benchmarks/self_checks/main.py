@@ -52,11 +52,11 @@ def line(row: dict[str, Any]) -> str:
     """One training, for the terminal."""
     if "runs" not in row:
         return f"{row['name']:60} {row['error']}"
-    share = 100 * row["in_checks"] / row["in_all"] if row["in_all"] else 0
+    share = f", {row['in_checks'] / row['in_all']:.1%} of the time" if row["in_all"] else ""
     told = [*row["alarms"], *row["not_checked"], *row["reasons"], row["error"]]
     return (
         f"{row['name']:60} traced {row['traced']}, run {row['runs']}, as written {row['eager']}; checked "
-        f"{row['checks']} times, {row['not_compared']} of them nothing; {share:.2f} %  {'; '.join(filter(None, told))}"
+        f"{row['checks']} times{share}, {row['not_compared']} of them nothing  {'; '.join(filter(None, told))}"
     )
 
 

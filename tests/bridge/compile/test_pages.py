@@ -1,4 +1,4 @@
-"""Each reason of torch.compile is shown: doctest runs the examples of the page, and a section without one fails here."""
+"""Each reason of torch.compile is shown: doctest runs the examples of its page; a section without one fails here."""
 
 import re
 from pathlib import Path

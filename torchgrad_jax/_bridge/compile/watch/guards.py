@@ -509,7 +509,8 @@ class PythonGuards(FactList):
             if not (type(key) is str and key == "__dict__"):  # which may be made when it is asked for
                 name = key if isinstance(key, str) else type(key).__name__
                 error = AsWritten(f"{name!r} was changed before torch.compile could see what it was", lasting=False)
-                error.imports = name if place.object is sys.modules else None  # by an operator, and is there by now
+                # A module that an operator has loaded is there by now, so that the function can be traced.
+                error.imports = name if place.object is sys.modules else None
                 raise error
 
 

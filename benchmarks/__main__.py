@@ -2,8 +2,8 @@
 
 ``python -m benchmarks operators`` measures operators one by one, ``python -m benchmarks new_sizes`` operators on shapes
 that they never met, ``python -m benchmarks changing_sizes`` programs whose shapes change in each step,
-``python -m benchmarks models`` published models, and ``python -m benchmarks programs`` whole programs from their first
-run on.
+``python -m benchmarks models`` published models, ``python -m benchmarks programs`` whole programs from their first run
+on, and ``python -m benchmarks self_checks`` what compiled steps that check themselves say.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from . import changing_sizes, first_runs, models, new_sizes, operators
+from . import changing_sizes, first_runs, models, new_sizes, operators, self_checks
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
@@ -120,6 +120,7 @@ if __name__ == "__main__":
         "changing_sizes": changing_sizes.main,
         "models": models.main,
         "programs": first_runs.main,
+        "self_checks": self_checks.main,
     }
     part = parts.get(sys.argv[1]) if sys.argv[1:] else None
     sys.exit(main() if part is None else part(sys.argv[2:]))

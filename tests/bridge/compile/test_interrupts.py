@@ -275,8 +275,11 @@ def test_any_later_call(make):
 
 
 def test_no_program_is_lost():
-    """A call with arguments of another kind than the last puts its program behind the others."""
-    f = torch.compile(lambda x: x * 2)
+    """A call with arguments of another kind than the last puts its program behind the others.
+
+    No program is checked: where a signal ends a check, the next call traces.
+    """
+    f = torch.compile(lambda x: x * 2, verify=0)
     first, second = (lambda: f(torch.ones(2))), (lambda: f(torch.ones(3)))
     for call in (first, second, first, second):
         call()

@@ -11,7 +11,8 @@ def held_by_numpy(t):
 
 def test_weights_and_constants_are_held_in_jax_and_writes_to_them_are_seen():
     constant, w = torch.ones(3), torch.tensor([1.0, 2.0, 3.0])
-    step = torch.compile(lambda w, x: w * x + constant)
+    # Not checked: what is given again is held in the shorter run, and a run with a check is none.
+    step = torch.compile(lambda w, x: w * x + constant, verify=0)
     want = torch.tensor([1.0, 2.0, 3.0])
     for k in range(6):
         x = torch.tensor([float(k), 1.0, 2.0])

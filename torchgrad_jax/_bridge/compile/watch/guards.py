@@ -11,6 +11,7 @@ read while it was traced; of that, what was there before and may change is guard
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -507,7 +508,10 @@ class PythonGuards(FactList):
                 continue
             if not (type(key) is str and key == "__dict__"):  # which may be made when it is asked for
                 name = key if isinstance(key, str) else type(key).__name__
-                raise AsWritten(f"{name!r} was changed before torch.compile could see what it was", lasting=False)
+                error = AsWritten(f"{name!r} was changed before torch.compile could see what it was", lasting=False)
+                # A module that an operator has loaded is there by now, so that the function can be traced.
+                error.imports = name if place.object is sys.modules else None
+                raise error
 
 
 _MODES = ("default_device", "device_stack", "grad_layout")

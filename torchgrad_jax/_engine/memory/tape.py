@@ -19,7 +19,7 @@ from ..._core.arrays.meta import Meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import remember
 from ..._core.jax.private import take_current_trace
-from ..run.steps import bind_equation, values_of
+from ..run.program import bind_equation, values_of
 
 _NUMBERS = frozenset((bool, int, float, complex))
 

@@ -16,7 +16,7 @@ import numpy as np
 from ..._core.arrays.meta import Meta
 from ..._core.random.keys import is_key
 from ..memory.tensor import wrap_array
-from ..run.steps import bind_equation, values_of
+from ..run.program import bind_equation, values_of
 
 _placeholder: Any = None
 

@@ -19,7 +19,7 @@ import numpy as np
 from ..._core.host.choice import INNER
 from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
-from .steps import bind_equation
+from .program import bind_equation
 
 _STAY = (0.0, 1.0, -1.0, 2.0, 0.5)
 _EXECUTABLES = KERNELS.cache()

@@ -29,7 +29,7 @@ from ...._engine.memory.tensor import Storage, Tensor, make
 from ...._engine.modes import written_steps
 from ...._engine.passes.custom import PyNode
 from ...._engine.passes.walk import run as run_pass
-from ...._engine.run.steps import values_of
+from ...._engine.run.program import values_of
 from ...._engine.run.trace import Call
 from ..trace.checks import Checks, any_of, is_true, raise_failed_check
 from ..trace.equal_steps import at_its_line, needed_of

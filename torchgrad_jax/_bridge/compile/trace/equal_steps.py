@@ -15,7 +15,7 @@ import jax
 import numpy as np
 
 from ...._engine.modes.written_steps import placeholder
-from ...._engine.run.steps import bind_equation, values_of
+from ...._engine.run.program import bind_equation, values_of
 
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 """Calls, and where their steps are: nobody differentiates a program any more."""

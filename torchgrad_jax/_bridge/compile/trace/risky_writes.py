@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from ...._engine.run.steps import bind_equation, values_of
+from ...._engine.run.program import bind_equation, values_of
 from .equal_steps import at_its_line, called
 
 _WRITE, _READ, _SLICE = "dynamic_update_slice", "dynamic_slice", "slice"

@@ -23,7 +23,7 @@ from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.private import ArrayImpl, options_of_xla
 from .numbers_apart import apart
-from .program import Slice, bind_equation
+from .program import Slice
 
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
@@ -341,7 +341,7 @@ def putting(kernel: Any, closed: Any, owner: Owner) -> Putting | None:
     """A function whose jaxpr puts a few elements into a large first argument as a kernel that may do that in place."""
     if choice.EXECUTOR == "xla" or jax.default_backend() != "cpu":
         return None
-    parts = writes.in_place(closed, bind_equation)
+    parts = writes.in_place(closed)
     return parts and Putting(Compiled(kernel, None, owner), parts)
 
 

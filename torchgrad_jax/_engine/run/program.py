@@ -4,8 +4,8 @@
     program.at((7,))                                       # the steps that a trace of (7, 3) gives
     program.slice([5], [0, 3])                             # value 5, computed from the values 0 and 3
 
-A program without symbols is a trace of given shapes. It is a closed jaxpr and the jaxpr inside at once: `eqns` lead
-from `invars` to `outvars`.
+A program without symbols is a trace of given shapes, or a slice of one. It is a closed jaxpr and the jaxpr inside at
+once: `eqns` lead from `invars` to `outvars`.
 
 With symbols, all shapes and all parameters with sizes in them are one compiled function of the sizes, so that `at`
 evaluates nothing but that. A step that gives one number made of sizes alone (the `n` that a mean divides by) is such a
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -30,6 +30,7 @@ from ..._core.host.choice import INNER
 from ..._core.host.general import Aval, Changed, GeneralCode
 from ..._core.host.inline import Unsure
 from ..._core.host.steps import MOVES, STEPS
+from ..._core.jax.evaluate import evaluate
 from ..._core.jax.sizes import NotGeneral, Size, Sizes
 
 MOST = 4
@@ -170,11 +171,7 @@ class Program:
 
     def run(self, *args: Any) -> list[Any]:
         """Evaluate the steps."""
-        env: dict[Any, Any] = dict(zip(self.invars, args))
-        for eqn in self.eqns:
-            outs = bind_equation(eqn, values_of(eqn.invars, env))
-            env.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
-        return values_of(self.outvars, env)
+        return evaluate(self, args)
 
     # -- parts
 
@@ -206,7 +203,7 @@ class Program:
     ) -> Program:
         """`wanted` as a function of the values `given`, of which those in `cuts` are not computed again.
 
-        `numbers` are what the symbols stand for: there are none in the slice.
+        `numbers` are what the symbols stand for. The slice has none, and its values have the numbers that they have here.
         """
         now, hidden = self.now(numbers), cuts.intersection(given)
         eqns = [now.equation(i) for i in self.needs(wanted, cuts)[0] if i not in self.folds]
@@ -223,6 +220,23 @@ class Program:
     def all(self, single: bool, numbers: Sequence[int] = ()) -> Slice:
         """All results as one kernel."""
         return Slice(self, single, self.out, tuple(range(self.n_in)), frozenset(), tuple(numbers))
+
+    def lift(self, moves: Callable[[Any, Equation], bool]) -> tuple[list[np.ndarray], Program]:
+        """The literals of steps that `moves` picks, and the program with these as its first arguments."""
+        numbers: list[np.ndarray] = []
+        names: list[Var] = []
+
+        def lifted(v: Any, eqn: Equation) -> Any:
+            if v.__class__ is not Literal or not moves(v, eqn):
+                return v
+            numbers.append(np.asarray(v.val, v.aval.dtype))
+            names.append(Var(v.aval, -len(numbers)))
+            return names[-1]
+
+        out = object.__new__(Program)
+        eqns = [eqn._replace(invars=[lifted(v, eqn) for v in eqn.invars]) for eqn in self.eqns]
+        out._begin(eqns, [*names, *self.invars], self.outvars, self.effects)
+        return numbers, out
 
     def computed(self, refs: Sequence[Ref]) -> frozenset[int]:
         """The numbers of those values that steps give: they are no arguments, and not the same in each call."""
@@ -425,8 +439,8 @@ class AtSizes:
         if found is None:
             kind = self._of.kinds[ref]
             aval = jax.core.ShapedArray(self.shapes[kind], *self._of.dtypes[kind])
-            folded = ref in self.numbers
-            found = self._vars[ref] = Literal(aval, self.numbers[ref], ref) if folded else Var(aval, ref)
+            made = Literal(aval, self.numbers[ref], ref) if ref in self.numbers else Var(aval, ref)
+            found = self._vars.setdefault(ref, made)  # two threads have to name a value alike
         return found
 
     def equation(self, step: int) -> Equation:
@@ -576,37 +590,3 @@ def _without(eqn: Equation, hidden: frozenset[int]) -> Equation:
     if all(v.id not in hidden for v in eqn.outvars):
         return eqn
     return eqn._replace(outvars=[Var(v.aval, v.id) if v.id in hidden else v for v in eqn.outvars])
-
-
-def values_of(names: Iterable[Any], env: Mapping[Any, Any]) -> list[Any]:
-    """The values of variables of a jaxpr, and of literals among them."""
-    return [v.val if hasattr(v, "val") else env[v] for v in names]
-
-
-def varying_alike(args: list[Any]) -> list[Any]:
-    """Inside of `jax.shard_map` primitives want arguments that vary over the same axes; constants vary over none."""
-    axes = [_varying(getattr(a, "aval", None)) for a in args]
-    whole = frozenset().union(*axes)
-    if all(own == whole for own in axes):
-        return args
-    return [
-        a if own == whole else jax.lax.pcast(a, tuple(sorted(whole - own)), to="varying") for a, own in zip(args, axes)
-    ]
-
-
-def _varying(aval: Any) -> frozenset[Any]:
-    """The axes that a value varies over; JAX releases differ in where they keep them."""
-    found = getattr(aval, "vma", None)
-    if found is None:
-        found = getattr(getattr(aval, "mat", None), "varying", None)
-    return found or frozenset()
-
-
-def bind_equation(eqn: Any, args: list[Any]) -> Any:
-    """Evaluate one equation; JAX releases differ in what `get_bind_params` returns."""
-    params = eqn.primitive.get_bind_params(eqn.params)
-    if len(args) > 1:
-        args = varying_alike(args)
-    if isinstance(params, tuple):
-        return eqn.primitive.bind(*params[0], *args, **params[1])
-    return eqn.primitive.bind(*args, **params)

@@ -203,7 +203,7 @@ class Program:
     ) -> Program:
         """`wanted` as a function of the values `given`, of which those in `cuts` are not computed again.
 
-        `numbers` are what the symbols stand for. The slice has none, and its values have the numbers that they have here.
+        `numbers` are what the symbols stand for. The slice has none, and its values keep their numbers.
         """
         now, hidden = self.now(numbers), cuts.intersection(given)
         eqns = [now.equation(i) for i in self.needs(wanted, cuts)[0] if i not in self.folds]

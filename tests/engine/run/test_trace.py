@@ -9,6 +9,7 @@ import pytest
 
 import torchgrad_jax
 from tests.engine.helpers import Programs, leaf
+from torchgrad_jax._core.jax.sizes import Sizes
 from torchgrad_jax._engine.graph.grad_plan import getter, saver
 from torchgrad_jax._engine.run.program import Program
 
@@ -230,6 +231,42 @@ def test_constants_and_inputs_may_be_results():
     program = program_of(lambda a: (jnp.asarray(table), 7.0, a, jnp.asarray(table) * a), 2.0)
     out, _, _ = evaluate(program, (2.0,))
     assert [np.asarray(o).tolist() for o in out] == [[0, 1, 2], 7.0, 2.0, [0, 2, 4]]
+
+
+def test_a_given_value_is_not_computed_again_beside_another_one():
+    def f(x, y):
+        first, second = jax.lax.sort((x, y), num_keys=1)
+        return first, first * second
+
+    program = program_of(f, np.array([2.0, 1.0]), np.array([3.0, 4.0]))
+    out, kept, _ = evaluate(program, ([2.0, 1.0], [3.0, 4.0]), [1], {program.out[0]: jnp.asarray([10.0, 10.0])})
+    assert kept == ["sort", "mul"]
+    assert out[0].tolist() == [40.0, 30.0]
+
+
+def test_numbers_become_arguments():
+    program = program_of(lambda x: jnp.sin(x * 3.5) + 1.0, 2.0)
+    numbers, lifted = program.lift(lambda v, eqn: v.val == 3.5)
+    assert [float(n) for n in numbers] == [3.5]
+    assert float(lifted.run(0.5, 2.0)[0]) == pytest.approx(math.sin(1.0) + 1)
+    assert [e.primitive for e in lifted.eqns] == [e.primitive for e in program.eqns]
+
+
+def test_a_program_with_symbols_is_one_without_for_given_sizes():
+    sizes = Sizes((5, 3))
+    with sizes.trace():
+        rows, columns = sizes.symbols
+        x = jax.ShapeDtypeStruct((rows, columns), np.float32)
+        closed = jax.make_jaxpr(lambda x: (jnp.sum(x, 0) / rows.dimension_as_value(), jnp.sin(x)))(x)
+        program = Program(closed, sizes)
+    seven = program.at((7, 2))
+    assert [a.shape for a in seven.out_avals] == [(2,), (7, 2)]
+    assert [v.aval.shape for v in seven.invars] == [(7, 2)]
+    mean, sines = seven.run(np.ones((7, 2), np.float32))
+    assert mean.tolist() == [1.0, 1.0]
+    assert sines.shape == (7, 2)
+    assert [e.primitive.name for e in program.slice(program.out[1:], [0], numbers=(4, 6)).eqns] == ["sin"]
+    assert program.all(False, (7, 2)).closed().out_avals == seven.out_avals
 
 
 def test_control_flow_is_one_step():

@@ -25,9 +25,8 @@ from torchgrad_jax._core.host.inline import Unsure
 from torchgrad_jax._core.jax.sizes import SMALLEST, Size
 from torchgrad_jax._engine.graph import formula as formulas
 from torchgrad_jax._engine.run import templates, trace
-from torchgrad_jax._engine.run.any_size import AnySize
-from torchgrad_jax._engine.run.steps import Const, Steps
-from torchgrad_jax._engine.run.templates import Part, Template
+from torchgrad_jax._engine.run.program import Literal, Program, Slice
+from torchgrad_jax._engine.run.templates import Template
 
 from .jobs import Job
 from .templates import BY_SHAPE, gradients_of, made_by
@@ -87,7 +86,7 @@ def _other_saved(grad: Any) -> str:
 
 def _compared(plan: trace.Plan, template: Template, grad: Any) -> Iterator[tuple[Any, str]]:
     """For sizes that a template holds for, what differs from a trace by shape."""
-    entry = (template.holds, template.steps) if grad is None else gradients_of(grad, template)
+    entry = (template.holds, template.program) if grad is None else gradients_of(grad, template)
     if entry is None:
         return
     holds, steps = entry
@@ -102,31 +101,26 @@ def _compared(plan: trace.Plan, template: Template, grad: Any) -> Iterator[tuple
                 yield sizes, _difference(steps.at(sizes), theirs) or _other_code(_part(plan, steps, grad, sizes))
 
 
-def _part(plan: trace.Plan, steps: AnySize, grad: Any, sizes: tuple[int, ...]) -> Part | None:
+def _part(plan: trace.Plan, steps: Program, grad: Any, sizes: tuple[int, ...]) -> Slice | None:
     """The steps that are computed: of the gradients those by all inputs."""
     if grad is None:
-        return Part(steps, (plan.single,), sizes, lambda: steps.closed(sizes))
+        return steps.all(plan.single, sizes)
     wanted = tuple(range(len(grad.inputs)))
     part = grad.formula.part(wanted, grad.saved_in, grad.saved_out)
-    if part is None:
-        return None
-    now, given, n = steps.at(sizes), part.key[2], len(plan.outs)
-    refs = [now.out[n + w] for w in wanted]
-    kept = now.slice(refs, grad.formula.cuts)[0]
-    return Part(steps, part.key, sizes, lambda: now.closed(given, refs, grad.formula.cuts, kept))
+    return part and part._replace(program=steps, numbers=sizes)
 
 
-def _other_code(part: Part | None) -> str:
+def _other_code(part: Slice | None) -> str:
     """What differs between NumPy code for any sizes and that for the sizes at hand, or nothing."""
     if part is None:
         return ""
     closed = part.closed()
     given = _numbers([v.aval for v in closed.jaxpr.invars])
     try:
-        mine = part.steps.in_numpy(part.key, part.numbers, part.closed, _by_xla, None)
+        mine = part.in_general(_by_xla, None)
     except Changed:
         return ""
-    theirs = host.program(closed, _by_xla, part.key[0])
+    theirs = host.program(closed, _by_xla, part.single)
     if (mine is None) != (theirs is None):
         return f"NumPy computes it: {mine is not None}, by shape {theirs is not None}"
     if mine is None or any(a.size > _LARGEST for a in given):
@@ -170,42 +164,33 @@ def _other_sizes(template: Template) -> Iterator[tuple[int, ...]]:
             yield tuple(found)
 
 
-def _by_shape(plan: trace.Plan, template: Template, formula: formulas.Formula | None, sizes: Sequence[int]) -> Steps:
+def _by_shape(plan: trace.Plan, template: Template, formula: formulas.Formula | None, sizes: Sequence[int]) -> Program:
     """The steps that a trace of these sizes gives."""
     form, fn_of = plan.found.make.args[:2]  # type: ignore[union-attr]
     fn, avals = templates._of_symbols(form, fn_of, plan.keys, sizes, trace.aval)
     fn = templates.strong(fn) if template.strong else fn
     if formula is None:
-        return Steps(jax.make_jaxpr(fn)(*avals), whole=True)
+        return Program(jax.make_jaxpr(fn)(*avals), whole=True)
     outs = jax.eval_shape(fn, *avals)
     outs = [outs] if template.single else outs
     cts = [jax.ShapeDtypeStruct(outs[k].shape, outs[k].dtype) for k in formula.diff]
     return formulas._traced(formula.wrt, formula.diff, fn, template.single, avals, cts, whole=True)
 
 
-def _difference(mine: Steps, theirs: Steps) -> str:
+def _difference(mine: Program, theirs: Program) -> str:
     """What differs between two programs, or nothing."""
-    shapes = [[(a.shape, a.dtype) for a in map(_aval(s), s.out)] for s in (mine, theirs)]
+    mine, theirs = (s.slice(s.out, range(s.n_in)) if hasattr(s, "out") else s for s in (mine, theirs))
+    shapes = [[(a.shape, a.dtype) for a in s.out_avals] for s in (mine, theirs)]
     if shapes[0] != shapes[1]:
         return f"{shapes[0]} where a trace by shape gives {shapes[1]}"
     said = _other_steps(mine, theirs)
-    if said and any(a.size > _LARGEST for s in (mine, theirs) for a in s.avals):
+    if said and any(v.aval.size > _LARGEST for s in (mine, theirs) for e in s.eqns for v in (*e.invars, *e.outvars)):
         return ""  # they were compared for smaller sizes
     if said:
-        given = _numbers(mine.avals[: mine.n_in])
-        answers = [[np.asarray(x).tobytes() for x in _evaluated(s, given)] for s in (mine, theirs)]
+        given = _numbers([v.aval for v in mine.invars])
+        answers = [[np.asarray(x).tobytes() for x in jax.jit(s.run)(*given)] for s in (mine, theirs)]
         return "" if answers[0] == answers[1] else f"other numbers: {said}"
     return said
-
-
-def _aval(steps: Steps) -> Any:
-    return lambda r: jax.typeof(r.value) if isinstance(r, Const) else steps.avals[r]
-
-
-def _evaluated(steps: Steps, given: Sequence[Any]) -> list[Any]:
-    kept = steps.slice(steps.out, frozenset())[0]
-    closed = steps.closed(range(steps.n_in), steps.out, frozenset(), kept)
-    return jax.jit(closed.run)(*given)
 
 
 def _numbers(avals: Sequence[Any]) -> list[Any]:
@@ -216,24 +201,23 @@ def _numbers(avals: Sequence[Any]) -> list[Any]:
     ]
 
 
-def _other_steps(mine: Steps, theirs: Steps) -> str:
+def _other_steps(mine: Program, theirs: Program) -> str:
     """What differs between the steps of two programs, or nothing."""
-    first, second = (s.slice(s.out, frozenset())[0] for s in (mine, theirs))
-    if len(first) != len(second):
-        return f"{len(first)} steps, {len(second)} by shape"
-    names = {i: i for i in range(mine.n_in)}
+    if len(mine.eqns) != len(theirs.eqns):
+        return f"{len(mine.eqns)} steps, {len(theirs.eqns)} by shape"
+    names = dict(zip(mine.invars, theirs.invars))
 
     def same(r: Any, s: Any) -> bool:
-        if not isinstance(r, Const):
-            return names.get(r) == s
-        x, y = (np.asarray(v.value) for v in (r, s)) if isinstance(s, Const) else (np.zeros(0), np.ones(1))
+        if not isinstance(r, Literal):
+            return names.get(r) is s
+        x, y = (np.asarray(v.val) for v in (r, s)) if isinstance(s, Literal) else (np.zeros(0), np.ones(1))
         return x.shape == y.shape and x.astype(y.dtype).tobytes() == y.tobytes()
 
-    for (eqn, refs, outs), (other, other_refs, other_outs) in zip(first, second):
-        if eqn.primitive is not other.primitive or not all(map(same, refs, other_refs)):
+    for eqn, other in zip(mine.eqns, theirs.eqns):
+        if eqn.primitive is not other.primitive or not all(map(same, eqn.invars, other.invars)):
             return f"{eqn.primitive}, {other.primitive} by shape"
         for name, value in other.params.items() if eqn.primitive.name not in INNER else ():
             if eqn.params[name] != value and repr(eqn.params[name]) != repr(value):
                 return f"{name}={eqn.params[name]} of {eqn.primitive}, {value} by shape"
-        names.update(zip(outs, other_outs))
-    return "" if all(map(same, mine.out, theirs.out)) else "other results"
+        names.update(zip(eqn.outvars, other.outvars))
+    return "" if all(map(same, mine.outvars, theirs.outvars)) else "other results"

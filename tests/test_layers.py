@@ -163,13 +163,12 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.graph.hooks": frozenset({"_core.errors.warn", "_core.signals"}),
     "_engine.graph.node": frozenset({"_core", "_engine.graph.hooks"}),
     "_engine.memory.shared_values": frozenset({"_core.state"}),
-    "_engine.run.steps": frozenset({"_core.host.choice"}),
-    "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.steps"}),
-    "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart", "_engine.run.steps"}),
-    "_engine.run.any_size": frozenset({"_core", "_engine.run.steps"}),
-    "_engine.run.templates": frozenset({"_core", "_engine.run.any_size", "_engine.run.steps"}),
+    "_engine.run.program": frozenset({"_core"}),
+    "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.program"}),
+    "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart", "_engine.run.program"}),
+    "_engine.run.templates": frozenset({"_core", "_engine.run.program"}),
     "_engine.run.trace": frozenset(
-        {"_core", "_ops", "_engine.run.executors", "_engine.run.joining", "_engine.run.templates"}
+        {"_core", "_ops", *(f"_engine.run.{name}" for name in ("executors", "joining", "program", "templates"))}
     ),
     "_engine.graph.formula": frozenset({"_core", "_engine.run"}),
     "_engine.graph.grad_plan": frozenset(
@@ -466,7 +465,7 @@ BAD_FILES = {
         "cycle: torchgrad_jax.autograd -> torchgrad_jax.autograd.graph -> torchgrad_jax.autograd",
     ),
     "another-family": ("_ops/reduce.py", "from . import signs", "narrower than its layer"),
-    "narrow-file": ("_engine/run/steps.py", "from ..._core import errors", "narrower than its layer"),
+    "narrow-file": ("_engine/run/program.py", "from ..._ops import registry", "narrower than its layer"),
     "no-layer": ("extras.py", "", "torchgrad_jax.extras is in no layer"),
     "torch": ("_core/arrays/devices.py", "import torch.cuda", "_core.arrays.devices:1 imports torch: not a dependency"),
     "optional-elsewhere": (

@@ -9,8 +9,9 @@ import pytest
 
 import torchgrad_jax
 from tests.engine.helpers import Programs, leaf
+from torchgrad_jax._core.jax.sizes import Sizes
 from torchgrad_jax._engine.graph.grad_plan import getter, saver
-from torchgrad_jax._engine.run.steps import Steps
+from torchgrad_jax._engine.run.program import Program
 
 UNARY = {
     "abs": {}, "acos": {"start": -0.5, "stop": 0.5}, "acosh": {"start": 1.5},
@@ -166,28 +167,31 @@ def test_orders_of_a_network_agree_with_jax(order):
 # --- slices of jaxprs -----------------------------------------------------------------------------
 
 
-def steps_of(f, *args):
-    return Steps(jax.make_jaxpr(f)(*args))
+def program_of(f, *args):
+    return Program(jax.make_jaxpr(f)(*args))
 
 
-def evaluate(steps, args, wanted=None, cuts=frozenset(), given=None):
-    refs = [steps.out[w] for w in (range(len(steps.out)) if wanted is None else wanted)]
-    kept, read = steps.slice(refs, cuts)
-    env = {**{i: jnp.asarray(a) for i, a in enumerate(args) if i in read}, **(given or {})}
-    return Steps.run(kept, env, refs, cuts), kept, read
+def evaluate(program, args, wanted=None, given=None):
+    """Some results, the names of the steps to them, and what those read."""
+    refs = [program.out[w] for w in (range(len(program.out)) if wanted is None else wanted)]
+    cuts = frozenset(given or ())
+    read = program.needs(refs, cuts)[1]
+    values = {**{i: jnp.asarray(a) for i, a in enumerate(args) if i in read}, **(given or {})}
+    part = program.slice(refs, [*values], cuts)
+    return part.run(*values.values()), [e.primitive.name for e in part.eqns], read
 
 
 def test_slice_keeps_what_is_needed():
-    steps = steps_of(lambda a, b: (jnp.sin(a), jnp.exp(b) * a, b), 1.0, 2.0)
-    out, kept, read = evaluate(steps, (1.0, 2.0), [0])
-    assert [e.primitive.name for e, _, _ in kept] == ["sin"]
+    program = program_of(lambda a, b: (jnp.sin(a), jnp.exp(b) * a, b), 1.0, 2.0)
+    out, kept, read = evaluate(program, (1.0, 2.0), [0])
+    assert kept == ["sin"]
     assert read == {0}
     assert float(out[0]) == pytest.approx(math.sin(1.0))
-    out, kept, read = evaluate(steps, (1.0, 2.0), [1])
-    assert [e.primitive.name for e, _, _ in kept] == ["exp", "mul"]
+    out, kept, read = evaluate(program, (1.0, 2.0), [1])
+    assert kept == ["exp", "mul"]
     assert read == {0, 1}
     assert float(out[0]) == pytest.approx(math.exp(2.0))
-    out, kept, read = evaluate(steps, (1.0, 2.0), [2])
+    out, kept, read = evaluate(program, (1.0, 2.0), [2])
     assert kept == []
     assert read == {1}
 
@@ -199,12 +203,11 @@ def test_slice_stops_at_cuts():
         y, pull = jax.vjp(jnp.exp, x)
         return y, pull(ct)[0]
 
-    steps = steps_of(f, 2.0, 1.0)
-    cuts = frozenset([steps.out[0]])
-    out, _, read = evaluate(steps, (2.0, 3.0), [1], cuts, {steps.out[0]: jnp.asarray(5.0)})
-    assert read == {steps.out[0], 1}
+    program = program_of(f, 2.0, 1.0)
+    out, _, read = evaluate(program, (2.0, 3.0), [1], {program.out[0]: jnp.asarray(5.0)})
+    assert read == {program.out[0], 1}
     assert float(out[0]) == 15.0
-    _, _, without = evaluate(steps, (2.0, 3.0), [1])
+    _, _, without = evaluate(program, (2.0, 3.0), [1])
     assert without == {0, 1}
 
 
@@ -215,24 +218,60 @@ def test_nested_calls_are_inlined():
         p, q = jax.jit(lambda u: inner(u, b))(a)
         return p * 2.0, q
 
-    steps = steps_of(f, 1.0, 2.0)
-    assert all(e.primitive.name not in ("jit", "pjit") for e, _, _ in steps.steps)
-    out, _, read = evaluate(steps, (1.0, 2.0), [1])
+    program = program_of(f, 1.0, 2.0)
+    assert all(e.primitive.name not in ("jit", "pjit") for e in program.eqns)
+    out, _, read = evaluate(program, (1.0, 2.0), [1])
     assert read == {1}
     assert float(out[0]) == pytest.approx(math.cos(2.0))
-    assert float(evaluate(steps, (1.0, 2.0), [0])[0][0]) == 4.0
+    assert float(evaluate(program, (1.0, 2.0), [0])[0][0]) == 4.0
 
 
 def test_constants_and_inputs_may_be_results():
     table = np.arange(3.0)
-    steps = steps_of(lambda a: (jnp.asarray(table), 7.0, a, jnp.asarray(table) * a), 2.0)
-    out, _, _ = evaluate(steps, (2.0,))
+    program = program_of(lambda a: (jnp.asarray(table), 7.0, a, jnp.asarray(table) * a), 2.0)
+    out, _, _ = evaluate(program, (2.0,))
     assert [np.asarray(o).tolist() for o in out] == [[0, 1, 2], 7.0, 2.0, [0, 2, 4]]
 
 
+def test_a_given_value_is_not_computed_again_beside_another_one():
+    def f(x, y):
+        first, second = jax.lax.sort((x, y), num_keys=1)
+        return first, first * second
+
+    program = program_of(f, np.array([2.0, 1.0]), np.array([3.0, 4.0]))
+    out, kept, _ = evaluate(program, ([2.0, 1.0], [3.0, 4.0]), [1], {program.out[0]: jnp.asarray([10.0, 10.0])})
+    assert kept == ["sort", "mul"]
+    assert out[0].tolist() == [40.0, 30.0]
+
+
+def test_numbers_become_arguments():
+    program = program_of(lambda x: jnp.sin(x * 3.5) + 1.0, 2.0)
+    numbers, lifted = program.lift(lambda v, eqn: v.val == 3.5)
+    assert [float(n) for n in numbers] == [3.5]
+    assert float(lifted.run(0.5, 2.0)[0]) == pytest.approx(math.sin(1.0) + 1)
+    assert [e.primitive for e in lifted.eqns] == [e.primitive for e in program.eqns]
+
+
+def test_a_program_with_symbols_is_one_without_for_given_sizes():
+    sizes = Sizes((5, 3))
+    with sizes.trace():
+        rows, columns = sizes.symbols
+        x = jax.ShapeDtypeStruct((rows, columns), np.float32)
+        closed = jax.make_jaxpr(lambda x: (jnp.sum(x, 0) / rows.dimension_as_value(), jnp.sin(x)))(x)
+        program = Program(closed, sizes)
+    seven = program.at((7, 2))
+    assert [a.shape for a in seven.out_avals] == [(2,), (7, 2)]
+    assert [v.aval.shape for v in seven.invars] == [(7, 2)]
+    mean, sines = seven.run(np.ones((7, 2), np.float32))
+    assert mean.tolist() == [1.0, 1.0]
+    assert sines.shape == (7, 2)
+    assert [e.primitive.name for e in program.slice(program.out[1:], [0], numbers=(4, 6)).eqns] == ["sin"]
+    assert program.all(False, (7, 2)).closed().out_avals == seven.out_avals
+
+
 def test_control_flow_is_one_step():
-    steps = steps_of(lambda a: jax.lax.fori_loop(0, 3, lambda i, x: x * 2.0, a), 1.0)
-    assert float(evaluate(steps, (1.0,))[0][0]) == 8.0
+    program = program_of(lambda a: jax.lax.fori_loop(0, 3, lambda i, x: x * 2.0, a), 1.0)
+    assert float(evaluate(program, (1.0,))[0][0]) == 8.0
 
 
 @pytest.mark.parametrize("indices", [(), (1,), (0, 2), (2, 0, 1)], ids=str)

@@ -22,7 +22,7 @@ from .function_modes import under_autocast
 from .patience import Patience
 from .program.build import build_program
 from .program.donation import surely
-from .program.program import Program
+from .program.program import CompiledProgram
 from .stance import POLICY
 from .trace.apart import stand_in
 from .trace.python_watch import PythonWatch
@@ -69,12 +69,12 @@ class Attempt:
         """In which way it is traced."""
         self.meets_arguments = False
         """Whether the function also reached an argument in another way."""
-        self._program: Program | None = None
+        self._program: CompiledProgram | None = None
         self.seconds = 0.0
         """How long the trace took."""
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CompiledProgram:
         """What the trace gave."""
         assert self._program is not None
         return self._program

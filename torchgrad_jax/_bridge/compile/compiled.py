@@ -28,7 +28,7 @@ from .many_steps import Batches, StepsDone, run_all
 from .patience import Patience
 from .plans.plan import Plan, plan_of
 from .program.entry import Entry
-from .program.program import Program
+from .program.program import CompiledProgram
 from .programs import Programs
 from .stance import POLICY
 from .trace.apart import ONE_MEMORY
@@ -354,7 +354,7 @@ class Compiled:
             self.programs.drop(entry)
         return entry.why_stale(call.inputs) if found is None else found
 
-    def traced_again(self, call: Call, entry: Entry | None = None) -> Program | None:
+    def traced_again(self, call: Call, entry: Entry | None = None) -> CompiledProgram | None:
         """The program that another trace gives, which is not run; what the trace did is undone.
 
         Args:

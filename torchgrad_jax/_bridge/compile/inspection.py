@@ -12,7 +12,7 @@ from ..._core.jax.target import compiled, like, lower
 from ..._core.state import MODES
 from ..._engine.memory.tensor import Tensor, placement_of
 from .program.entry import Entry
-from .program.program import Program
+from .program.program import CompiledProgram
 from .trace.traced_program import Source
 
 _COLLECTIVES = (
@@ -171,7 +171,7 @@ def explanation(compiled: Any, place: str) -> str:
 _SHOWN = 8
 
 
-def _parts(program: Program, names: dict[int, str]) -> Iterator[tuple[str, str]]:
+def _parts(program: CompiledProgram, names: dict[int, str]) -> Iterator[tuple[str, str]]:
     traced, sources, constants = program.traced, program.traced.sources, program.body.constants
     overwritten = program.inputs.overwritten
     written = {i for i, _, _ in traced.writes}

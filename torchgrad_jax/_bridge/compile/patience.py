@@ -12,7 +12,7 @@ from ..._core.errors.messages import Unsupported
 from . import explain
 from .arguments.keys import OftenAnew
 from .calls import AsIs, How, WithPlainNumbers
-from .program.program import Program
+from .program.program import CompiledProgram
 from .watch.facts import Scalar
 
 
@@ -81,7 +81,7 @@ class Patience:
         """A program was found for a call."""
         self._wasted = 0
 
-    def new_program(self, program: Program, reason: str | None) -> bool:
+    def new_program(self, program: CompiledProgram, reason: str | None) -> bool:
         """Count a new program, which is about to run: whether later calls find what it needs, so that it is kept."""
         self._look_whether_programs_were_of_use()
         self._counts["traced"] += 1

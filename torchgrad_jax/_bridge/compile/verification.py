@@ -28,7 +28,7 @@ from ..._core.errors.messages import AsWritten
 from . import explain
 from .calls import AsIs, How
 from .program.entry import Clock, Entry
-from .program.program import Program
+from .program.program import CompiledProgram
 from .program.results import is_known
 from .stance import POLICY
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
@@ -64,7 +64,7 @@ class Verification:
         self._runs = 0
         self._told = False
 
-    def clock(self, program: Program, seconds: float) -> Clock:
+    def clock(self, program: CompiledProgram, seconds: float) -> Clock:
         """What says when a new program is due, whose trace has taken so many seconds."""
         if not self._by_budget:
             return Clock(seconds, "")
@@ -78,7 +78,7 @@ class Verification:
             return self._runs % self.every == 0
         return entry.left <= 0 and entry.clock.is_due
 
-    def take_reference(self, entry: Entry, again: Callable[[], Program | None]) -> bool:
+    def take_reference(self, entry: Entry, again: Callable[[], CompiledProgram | None]) -> bool:
         """Keep what a second trace gives, which finds what the first one has made, such as constants.
 
         Returns:
@@ -90,7 +90,7 @@ class Verification:
             return False
         return True
 
-    def check(self, entry: Entry, again: Callable[[], Program | None]) -> AsIs | str | None:
+    def check(self, entry: Entry, again: Callable[[], CompiledProgram | None]) -> AsIs | str | None:
         """Trace a function again.
 
         Args:
@@ -117,7 +117,7 @@ class Verification:
             entry.clock.was_traced(began, time.perf_counter())
         return difference and self._stale(difference)
 
-    def _difference(self, entry: Entry, again: Callable[[], Program | None]) -> str | None:
+    def _difference(self, entry: Entry, again: Callable[[], CompiledProgram | None]) -> str | None:
         fresh = again()
         if fresh is None or _kept(entry.program) != _kept(fresh):
             return None
@@ -139,7 +139,7 @@ class Verification:
         return AsIs(text, How.NOW)
 
 
-def _kept(program: Program) -> int:
+def _kept(program: CompiledProgram) -> int:
     """How many inputs are tensors that an earlier call has kept; where somebody puts others, they may be none."""
     return sum(source.kind == "kept" for source in program.traced.sources)
 
@@ -154,7 +154,7 @@ def _warn(text: str) -> None:
         warn.to_user(text)
 
 
-def describe_difference(used: Program, fresh: Program) -> str | None:
+def describe_difference(used: CompiledProgram, fresh: CompiledProgram) -> str | None:
     """Where the program of a new trace parts from the one in use, in words; None if they are the same."""
     where = next(filter(None, (check(used, fresh) for check in _CHECKS)), None)
     if where is None:
@@ -162,7 +162,7 @@ def describe_difference(used: Program, fresh: Program) -> str | None:
     return where + next(_unseen(used, fresh), "")
 
 
-def _unseen(used: Program, fresh: Program) -> Iterator[str]:
+def _unseen(used: CompiledProgram, fresh: CompiledProgram) -> Iterator[str]:
     """What in Python is not as the program in use takes for granted, and the fact that should have told."""
     watched = [fact for fact in used.conditions.guards.facts if fact.is_compared]
     for fact in watched:
@@ -273,7 +273,7 @@ _SMALL = 4096
 """Bytes of a constant that are kept for a comparison; of more of them it is a digest."""
 
 
-def _other_steps(used: Program, fresh: Program) -> str | None:
+def _other_steps(used: CompiledProgram, fresh: CompiledProgram) -> str | None:
     steps = _Steps()
     (before, known), (now, found) = steps.of_program(used.traced), steps.of_program(fresh.traced)
     if before == now:
@@ -282,7 +282,7 @@ def _other_steps(used: Program, fresh: Program) -> str | None:
     return "its results are other ones" if new is None else f"it takes a step that the program does not have ({new})"
 
 
-def _other_sources(used: Program, fresh: Program) -> str | None:
+def _other_sources(used: CompiledProgram, fresh: CompiledProgram) -> str | None:
     for before, now in zip_longest(_inputs(used), _inputs(fresh)):
         if before is None or now is None or not before.is_same(now):
             kinds = [one.kind for one in (before, now) if one is not None]
@@ -308,7 +308,7 @@ class _Input(NamedTuple):
         return constant and _content(self.array()) == _content(other.array())
 
 
-def _inputs(program: Program) -> Iterator[_Input]:
+def _inputs(program: CompiledProgram) -> Iterator[_Input]:
     for i, source in enumerate(program.traced.sources):
         array = functools.partial(source.array, ())
         if (held := program.body.constants.get(i)) is not None:
@@ -320,7 +320,7 @@ def _inputs(program: Program) -> Iterator[_Input]:
             yield _Input(source.kind, None, False, array)
 
 
-def _other_results(used: Program, fresh: Program) -> str | None:
+def _other_results(used: CompiledProgram, fresh: CompiledProgram) -> str | None:
     if used.returned.spec != fresh.returned.spec:
         return "the result has another structure"
     for before, now in zip(used.returned.outs, fresh.returned.outs):
@@ -342,7 +342,7 @@ def _view(x: OutsideView) -> tuple[Any, ...]:
     return x.meta, None if al is None else (al.offset, al.conj, al.neg)
 
 
-def _other_effects(used: Program, fresh: Program) -> str | None:
+def _other_effects(used: CompiledProgram, fresh: CompiledProgram) -> str | None:
     for before, now in zip_longest(_effects(used.traced), _effects(fresh.traced)):
         if before != now:
             return f"what the program writes outside ({(before or now)[0]}) is something else"
@@ -360,7 +360,7 @@ def _name(leaf: Any) -> int:
     return leaf if isinstance(leaf, int) else id(leaf)
 
 
-_CHECKS: tuple[Callable[[Program, Program], str | None], ...] = (
+_CHECKS: tuple[Callable[[CompiledProgram, CompiledProgram], str | None], ...] = (
     _other_steps,
     _other_sources,
     _other_effects,

@@ -54,11 +54,11 @@ Entry = Callable[[Any, dict[str, Any]], None]
 _NESTED = frozenset(("while", "cond", "custom_linear_solve"))
 
 
-class Program:
+class GeneralCode:
     """NumPy code of steps of any sizes.
 
     Args:
-        source: the steps with symbols, as `AnySize` has them.
+        source: the steps with symbols, a `Program` of `_engine.run`.
         closed: the same for one choice of sizes. Variables and steps in it say which of the source they are.
         single: whether the result is one, and not a list.
         form: whether there is code that was written by hand.
@@ -90,7 +90,7 @@ class Program:
         """The function for these sizes, or None where XLA has to do it; `Changed` where the code is another one.
 
         Args:
-            now: the sizes, as `AtSizes` has them.
+            now: the sizes, as the `AtSizes` of that program has them.
             kernel: the compiled function, for calls that NumPy can't do.
             form: the code that was written by hand, or None.
         """
@@ -175,10 +175,10 @@ class _Maker(code.Maker):
     # -- what is known of steps and values
 
     def _shape(self, v: Any) -> Any:
-        return v.aval.shape if v.id is None else self._source.steps.avals[v.id].shape
+        return v.aval.shape if v.id is None else self._source.vars[v.id].aval.shape
 
     def _like(self, eqn: Any) -> Any:
-        return self._source.steps.steps[eqn.at][0]
+        return self._source.eqns[eqn.at]
 
     def _fixed(self, eqn: Any) -> bool:
         """Whether nothing about a step depends on sizes."""
@@ -287,8 +287,8 @@ class _Maker(code.Maker):
     def _loop(self, eqn: Any) -> str:
         if eqn.at not in self._source.bodies:
             raise code.No
-        source = self._source.bodies[eqn.at]["jaxpr"].steps
-        closed = source.closed(source.sizes.hints[: source.sizes.n])
+        source = self._source.bodies[eqn.at]["jaxpr"]
+        closed = source.at(source.sizes.hints[: source.sizes.n])
         if any(e.primitive.name == "scan" for e in closed.jaxpr.eqns):
             raise code.No
         maker, name = _Maker(source, closed), self._name("f")

@@ -19,10 +19,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..jax.evaluate import bind_equation, evaluate, results_of
 from . import choice, indexing
 from .inline import HALVES, Step
-
-Bind = Callable[[Any, list[Any]], Any]
 
 
 class _Memory:
@@ -49,11 +48,10 @@ class _No(Exception):
     """The kernel does something else."""
 
 
-def in_place(closed: Any, bind: Bind) -> tuple[Any, Step] | None:
+def in_place(closed: Any) -> tuple[Any, Step] | None:
     """What a kernel puts where, for its arguments but the first, as a jaxpr, and what puts it into memory.
 
-    It is None where the kernel does more with its first argument than to put a few elements into it. `bind` evaluates
-    a step.
+    It is None where the kernel does more with its first argument than to put a few elements into it.
     """
     jaxpr = closed.jaxpr
     if closed.effects or not jaxpr.invars or len(jaxpr.outvars) != 1:
@@ -62,7 +60,7 @@ def in_place(closed: Any, bind: Bind) -> tuple[Any, Step] | None:
     found: list[Any] = []
 
     def before(*xs: Any) -> list[Any]:
-        (out,) = _follow(jaxpr, closed.consts, [_Memory(first.shape, False), *xs], found, bind)
+        (out,) = _follow(jaxpr, [*closed.consts, _Memory(first.shape, False), *xs], found)
         if not (out.__class__ is _Memory and out.written and out.shape == first.shape):
             raise _No
         return list(found[0][1])
@@ -80,36 +78,29 @@ def in_place(closed: Any, bind: Bind) -> tuple[Any, Step] | None:
 _WRITING = (*indexing.SCATTERS, "select_n")
 
 
-def _follow(jaxpr: Any, consts: Sequence[Any], args: Sequence[Any], found: list[Any], bind: Bind) -> list[Any]:
+def _follow(jaxpr: Any, values: Sequence[Any], found: list[Any]) -> list[Any]:
     """Run the steps without the array that is written to, and note the step that writes."""
-    env = dict(zip((*jaxpr.constvars, *jaxpr.invars), (*consts, *args)))
 
-    def read(v: Any) -> Any:
-        return v.val if hasattr(v, "val") else env[v]
-
-    for eqn in jaxpr.eqns:
-        ins = [read(v) for v in eqn.invars]
+    def take(eqn: Any, ins: list[Any]) -> Sequence[Any]:
         inner = eqn.params.get(choice.INNER.get(eqn.primitive.name, ""))
         if inner is not None:
-            outs = _follow(getattr(inner, "jaxpr", inner), getattr(inner, "consts", ()), ins, found, bind)
-        elif any(x.__class__ is _Memory for x in ins):
-            outs = [_with_memory(eqn, ins, found)]
-        elif eqn.primitive.name == "broadcast_in_dim" and len(ins) == 1:
-            outs = [_spread(eqn, ins[0], bind)]
-        else:
-            outs = bind(eqn, [*map(_whole, ins)])
-            outs = outs if eqn.primitive.multiple_results else [outs]
-        env.update(zip(eqn.outvars, outs))
-    return [read(v) for v in jaxpr.outvars]
+            return _follow(getattr(inner, "jaxpr", inner), [*getattr(inner, "consts", ()), *ins], found)
+        if any(x.__class__ is _Memory for x in ins):
+            return [_with_memory(eqn, ins, found)]
+        if eqn.primitive.name == "broadcast_in_dim" and len(ins) == 1:
+            return [_spread(eqn, ins[0])]
+        return results_of(eqn, [*map(_whole, ins)])
+
+    return evaluate(jaxpr, values, take)
 
 
-def _spread(eqn: Any, x: Any, bind: Bind) -> _Spread:
+def _spread(eqn: Any, x: Any) -> _Spread:
     """What a step spreads, which may be spread already."""
     along = eqn.params["broadcast_dimensions"]
     kept = [d for d, n in zip(along, eqn.invars[0].aval.shape) if n != 1]
 
     def fill() -> Any:
-        return bind(eqn, [_whole(x)])
+        return bind_equation(eqn, [_whole(x)])
 
     if x.__class__ is _Spread:
         return _Spread(x.value, tuple([along[d] for d in x.along]), fill)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,11 +11,10 @@ import jax.numpy as jnp
 
 from ..._core.arrays.meta import Meta
 from ..._core.errors import messages as errors
+from ..._core.jax.sizes import Sizes
 from ..._core.state import recording
-from ..run.any_size import AnySize
-from ..run.executors import Whole
-from ..run.steps import Closed, Const, Steps
-from ..run.templates import Form, Found, Part, Template
+from ..run.program import Literal, Program, Ref, Slice
+from ..run.templates import Form, Found, Template
 from ..run.trace import Plan, aval
 
 
@@ -52,34 +50,21 @@ class Formula:
     """
 
     __slots__ = (
-        "_exact", "_general", "_numbers", "_slices", "_steps", "cuts", "diff", "form", "grad_refs", "inputs",
-        "out_refs", "plan", "prim_pos", "wrt",
+        "_exact", "_numbers", "cuts", "diff", "grad_refs", "inputs", "out_refs", "plan", "prim_pos", "program", "wrt",
     )  # fmt: skip
 
     def __init__(self, plan: Plan, inputs: tuple[int, ...], diff: tuple[int, ...], found: Found | None) -> None:
         self.plan, self.inputs, self.diff = plan, inputs, diff
         self.prim_pos = {leaf: p for p, leaf in enumerate(plan.present)}
         self.wrt = [self.prim_pos[i] for i in inputs]
-        general = None if found is None else _of_template(self, found)
-        self._general, self._numbers = general, () if found is None else found.numbers
-        self._steps = _by_shape(self) if general is None else None
-        self.form: Steps = self._steps if general is None else general.steps
-        """The same steps, which may have symbols for sizes."""
-        self._slices: dict[Any, Any] = {} if general is None else general.slices
-        n, out = len(plan.outs), self.form.out if general is None else general.out
-        self.out_refs, self.grad_refs = out[:n], out[n:]
-        self.cuts: frozenset[int] = frozenset(
-            r for r in self.out_refs if not isinstance(r, Const) and r >= self.form.n_in
-        )
-        self._exact: Formula | None = self if general is None or general.exact else None
-
-    @property
-    def steps(self) -> Steps:
-        """The results, then the gradients, step by step."""
-        if self._steps is None:
-            assert self._general is not None
-            self._steps = self._general.at(self._numbers)
-        return self._steps
+        program = None if found is None else _of_template(self, found)
+        self.program: Program = _by_shape(self) if program is None else program
+        """The steps to the results, then to the gradients."""
+        self._numbers = () if found is None or program is None else found.numbers
+        n = len(plan.outs)
+        self.out_refs, self.grad_refs = self.program.out[:n], self.program.out[n:]
+        self.cuts = self.program.computed(self.out_refs)
+        self._exact: Formula | None = self if self.program.exact else None
 
     @property
     def exact(self) -> Formula:
@@ -89,14 +74,9 @@ class Formula:
         return self._exact
 
     # -- what is read
-    def read(self, refs: Sequence[Any], cuts: frozenset[int]) -> set[int]:
+    def read(self, refs: Sequence[Ref], cuts: frozenset[int]) -> set[int]:
         """The numbers of the values that `refs` need when those in `cuts` are given."""
-        return self._slice(tuple(refs), cuts)[1]
-
-    def _slice(self, refs: tuple[Any, ...], cuts: frozenset[int]) -> tuple[list[Any], set[int]]:
-        """The steps that `refs` need when the values in `cuts` are given, and what they read."""
-        found = self._slices.get((refs, cuts))
-        return self._slices.setdefault((refs, cuts), self.form.slice(refs, cuts)) if found is None else found
+        return self.program.needs(refs, cuts)[1]
 
     def reads(self, refs: Sequence[Any], cuts: frozenset[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the results among what `refs` need."""
@@ -105,21 +85,15 @@ class Formula:
     def among(self, read: set[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """The inputs and the results among values."""
         ins = tuple(leaf for leaf, p in self.prim_pos.items() if p in read)
-        outs = (k for k, r in enumerate(self.out_refs) if not isinstance(r, Const) and r in self.cuts and r in read)
+        outs = (k for k, r in enumerate(self.out_refs) if r in self.cuts and r in read)
         return ins, tuple(dict.fromkeys(outs))
 
     def source(self, ref: Any) -> int | None:
         """The number of the incoming gradient that a gradient is."""
         base = len(self.plan.present)
-        return ref - base if not isinstance(ref, Const) and base <= ref < self.form.n_in else None
+        return ref - base if isinstance(ref, int) and base <= ref < self.program.n_in else None
 
     # -- how it runs
-    def _sliced(self, wanted: tuple[int, ...], cuts: frozenset[int]) -> tuple[list[Any], list[Any]]:
-        """References to the wanted gradients, and the steps to them."""
-        steps = self.steps
-        refs = [steps.out[len(self.out_refs) + w] for w in wanted]
-        return refs, steps.slice(refs, cuts)[0]
-
     def run(
         self, cts: Sequence[Any], saved: Sequence[Any], wanted: tuple[int, ...], ins: Sequence[int],
         outs: Sequence[int], cuts: frozenset[int],
@@ -128,34 +102,31 @@ class Formula:
         if not _ALONE.on and self.exact is not self:
             cuts = self.exact.cuts if cuts else cuts
             return self.exact.run(cts, saved, wanted, ins, outs, cuts)
-        refs, kept = self._sliced(wanted, cuts)
-        env: dict[int, Any] = {}
+        given: dict[int, Any] = {}
         plan = self.plan
         for leaf, v in zip(ins, saved):
             key = plan.keys[leaf]
-            env[self.prim_pos[leaf]] = v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
+            given[self.prim_pos[leaf]] = v if isinstance(key, Meta) else jnp.asarray(v, aval(key).dtype)
         for k, v in zip(outs, saved[len(ins) :]):
             ref = self.out_refs[k]
-            # A constant stands for an empty result that nothing reads.
-            if not isinstance(ref, Const):
-                env[ref] = v
-        base = len(plan.present)
-        for j, (k, ct) in enumerate(zip(self.diff, cts)):
+            # A literal stands for an empty result that nothing reads.
+            if not isinstance(ref, Literal):
+                given[ref] = v
+        for j, (k, ct) in enumerate(zip(self.diff, cts), len(plan.present)):
             m = plan.outs[k]
-            env[base + j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
-        return Steps.run(kept, env, refs, cuts)
+            given[j] = jnp.zeros(m.shape, m.dtype.np) if ct is None else ct
+        refs = [self.grad_refs[w] for w in wanted]
+        return self.program.slice(refs, tuple(given), cuts, self._numbers).run(*given.values())
 
-    def part(self, wanted: tuple[int, ...], ins: Sequence[int], outs: Sequence[int]) -> Whole | Part | None:
+    def part(self, wanted: tuple[int, ...], ins: Sequence[int], outs: Sequence[int]) -> Slice | None:
         """The same as steps of arrays; None where a result that is saved is a constant."""
         base = len(self.plan.present)
         given = [*range(base, base + len(self.diff)), *[self.prim_pos[leaf] for leaf in ins]]
-        given += [self.out_refs[k] for k in outs]
-        if any(isinstance(r, Const) for r in given):
+        given += [r for k in outs if isinstance(r := self.out_refs[k], int)]
+        if len(given) < len(self.diff) + len(ins) + len(outs):
             return None
-        if self._general is None:
-            return Whole(self._closed(given, wanted), False)
-        key = False, wanted, tuple(given)
-        return Part(self._general, key, self._numbers, functools.partial(self._closed, given, wanted))
+        refs = tuple([self.grad_refs[w] for w in wanted])
+        return Slice(self.program, False, refs, tuple(given), self.cuts, self._numbers)
 
     def forms(
         self, which: int, ins: Sequence[int], outs: Sequence[int], used: Sequence[bool], cut: bool
@@ -170,47 +141,38 @@ class Formula:
             cut: whether it takes results as they are given, and does not compute them.
         """
         found, base, single, n_outs = self.plan.found, len(self.plan.present), self.plan.single, len(self.plan.outs)
-        if found is None or self._general is None:
+        if found is None or self.program.sizes is None:
             return ()
         read, arrive = [self.prim_pos[i] for i in ins], [j for j, u in enumerate(used) if u]
         wrt, diff = self.wrt, self.diff
 
         def run_of(fn: Callable[..., Any], avals: Sequence[Any]) -> Callable[..., Any]:
-            steps = _traced(wrt, diff, fn, single, avals[:base], [avals[-1 - k] for k in diff])
-            out_refs = steps.out[:n_outs]
-            cuts = frozenset([r for r in out_refs if cut and not isinstance(r, Const) and r >= steps.n_in])
-            names = [*[base + j for j in arrive], *read, *[out_refs[k] for k in outs]]
-            wanted = [steps.out[n_outs + which]]
-            kept = steps.slice(wanted, cuts)[0]
+            program = _traced(wrt, diff, fn, single, avals[:base], [avals[-1 - k] for k in diff])
+            out_refs = program.out[:n_outs]
+            cuts = program.computed(out_refs) if cut else frozenset()
+            given: list[Any] = [*[base + j for j in arrive], *read, *[out_refs[k] for k in outs]]
+            steps = program.slice([program.out[n_outs + which]], given, cuts)
 
             def run(leaves: Sequence[Any]) -> Any:
-                env = {r: jnp.asarray(x, steps.avals[r].dtype) for r, x in zip(names, leaves)}
-                return Steps.run(kept, env, wanted, cuts)[0]
+                return steps.run(*[jnp.asarray(x, v.aval.dtype) for x, v in zip(leaves, steps.invars)])[0]
 
             return run
 
         key = self.inputs, diff, which, tuple(arrive), tuple(read), tuple(outs), cut
         return [found.derived(key, run_of, [*[-1 - diff[j] for j in arrive], *read, *[-1 - k for k in outs]])]
 
-    def _closed(self, given: Sequence[int], wanted: tuple[int, ...]) -> Closed:
-        refs, kept = self._sliced(wanted, self.cuts)
-        closed = self.steps.closed(given, refs, self.cuts, kept)
-        if self._general is not None:  # which gives them, should anybody ask
-            self._steps = None
-        return closed
 
-
-def _of_template(formula: Formula, found: Found) -> AnySize | None:
+def _of_template(formula: Formula, found: Found) -> Program | None:
     """The steps of a template that holds for the sizes at hand, also in its gradients."""
     wrt, diff = formula.wrt, formula.diff
 
     def of(t: Template) -> Any:
-        def derive() -> AnySize:
-            return AnySize(t.sizes, _traced(wrt, diff, t.fn, t.single, t.avals, [t.outs[k] for k in diff], True))
+        def derive() -> Program:
+            return _traced(wrt, diff, t.fn, t.single, t.avals, [t.outs[k] for k in diff], t.sizes)
 
         return t.further((formula.inputs, diff), derive)
 
-    def suits(t: Template) -> AnySize | None:
+    def suits(t: Template) -> Program | None:
         holds, steps = of(t)
         return steps if holds(found.numbers) else None
 
@@ -220,7 +182,7 @@ def _of_template(formula: Formula, found: Found) -> AnySize | None:
     return steps
 
 
-def _by_shape(formula: Formula) -> Steps:
+def _by_shape(formula: Formula) -> Program:
     plan = formula.plan
     avals = [aval(plan.keys[i]) for i in plan.present]
     cts = [aval(plan.outs[k]) for k in formula.diff]
@@ -231,9 +193,9 @@ def _by_shape(formula: Formula) -> Steps:
 
 def _traced(
     wrt: Sequence[int], diff: Sequence[int], fn: Callable[..., Any], single: bool, avals: Sequence[Any],
-    cts: Sequence[Any], whole: bool = False,
-) -> Steps:  # fmt: skip
-    """The steps of the results and of the gradients; with `whole` without calls that have rules of their own."""
+    cts: Sequence[Any], sizes: Sizes | None = None, whole: bool = False,
+) -> Program:  # fmt: skip
+    """The steps of the results and of the gradients."""
     n = len(avals)
 
     def both(*args: Any) -> Any:
@@ -255,7 +217,7 @@ def _traced(
         return tuple(outs), tuple(_conj(x) for x in grads)
 
     with recording():
-        return Steps(jax.make_jaxpr(both)(*avals, *cts), whole)
+        return Program(jax.make_jaxpr(both)(*avals, *cts), sizes, whole)
 
 
 def _conj(x: Any) -> Any:

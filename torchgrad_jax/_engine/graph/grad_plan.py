@@ -23,7 +23,7 @@ from ..._ops.registry import Compares, Grad, NoGradient
 from ..._ops.saved_names import SAVED_TENSORS
 from ..memory.shared_values import LIVE, with_shared_values
 from ..run import executors, joining
-from ..run.steps import Const
+from ..run.program import Literal
 from ..run.trace import PYTHON_NP, Call, Key, Plan
 from .formula import Formula
 from .node import node_class
@@ -130,7 +130,7 @@ class GradPlan:
         results = [
             k
             for k, r in enumerate(self.formula.out_refs)
-            if labels[k] in names and (isinstance(r, Const) or r in self.formula.cuts)
+            if labels[k] in names and (isinstance(r, Literal) or r in self.formula.cuts)
         ]
         return tuple(dict.fromkeys((*ins, *leaves))), tuple(dict.fromkeys((*outs, *results)))
 
@@ -200,7 +200,7 @@ class GradPlan:
         steps = self._steps(present, wanted) if device.type == "cpu" else None
         kernel = executors.jitted(fn, steps)
         if steps is not None:
-            found = executors.choose(kernel, steps, False, device, settle, me, numbers, None)
+            found = executors.choose(kernel, steps, device, settle, me, numbers, None)
             if wanted is None and all(present):
                 self._in_numpy = not isinstance(found, executors.Compiled)
             return found
@@ -229,7 +229,7 @@ class GradPlan:
         if self._in_numpy is None:
             everything = (True,) * len(self.diff)
             steps = self._steps(everything) if self.plan.device.type == "cpu" else None
-            found = None if steps is None or steps.by_shape else steps.fits()
+            found = None if steps is None else steps.fits()
             if found is None and max(len(self.inputs), len(self.diff)) <= joining.PER_KERNEL:
                 self.vjp(everything)  # says it
             elif found is None:
@@ -355,9 +355,9 @@ class GradPlan:
         if compares is not Compares.IN_GRADIENTS:
             return frozenset(), frozenset()
         formula = self.formula
-        flow = formula.form.flows([formula.grad_refs[which]], formula.cuts)
+        flow = formula.program.flows([formula.grad_refs[which]], formula.cuts)
         ins = (leaf for leaf, p in formula.prim_pos.items() if p not in flow)
-        outs = (k for k, r in enumerate(formula.out_refs) if isinstance(r, Const) or r not in flow)
+        outs = (k for k, r in enumerate(formula.out_refs) if isinstance(r, Literal) or r not in flow)
         return frozenset(ins), frozenset(outs)
 
 

@@ -18,8 +18,8 @@ import numpy as np
 from ..._core.arrays.meta import Meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import remember
+from ..._core.jax.evaluate import bind_equation, evaluate
 from ..._core.jax.private import take_current_trace
-from ..run.steps import bind_equation, values_of
 
 _NUMBERS = frozenset((bool, int, float, complex))
 
@@ -98,12 +98,7 @@ class Closed:
         self.jaxpr = jaxpr
 
     def __call__(self, *args: Any) -> Any:
-        jaxpr = self.jaxpr
-        env = dict(zip((*jaxpr.constvars, *jaxpr.invars), args))
-        for eqn in jaxpr.eqns:
-            out = bind_equation(eqn, values_of(eqn.invars, env))
-            env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
-        return values_of(jaxpr.outvars, env)
+        return evaluate(self.jaxpr, args)
 
 
 class Same:

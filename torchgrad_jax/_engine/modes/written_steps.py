@@ -14,9 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._core.arrays.meta import Meta
+from ..._core.jax.evaluate import Take, evaluate
 from ..._core.random.keys import is_key
 from ..memory.tensor import wrap_array
-from ..run.steps import bind_equation, values_of
 
 _placeholder: Any = None
 
@@ -90,27 +90,23 @@ class JaxprSteps:
                 c if impl is None else jax.random.wrap_key_data(c, impl=impl)
                 for c, impl in zip(arrays[n_in + n_captured :], keys)
             ]
-            return evaluate(jaxpr, arrays[:n_in], captured, consts)
+            return evaluate_written(jaxpr, arrays[:n_in], captured, consts)
 
         return run
 
 
-def evaluate(jaxpr: Any, inputs: Sequence[Any], captured: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
+def evaluate_written(jaxpr: Any, inputs: Sequence[Any], captured: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
     """Take the steps of a run again, on other values."""
-    env: dict[Any, Any] = dict(zip(jaxpr.invars, inputs))
-    env.update(zip(jaxpr.constvars, consts))
-    take(jaxpr.eqns, env, captured)
-    return values_of(jaxpr.outvars, env)
+    return evaluate(jaxpr, (*consts, *inputs), outside(captured))
 
 
-def take(steps: Sequence[Any], env: dict[Any, Any], captured: Sequence[Any], first: int = 0) -> None:
-    """Take steps one after the other over `env`; placeholders are numbered from `first`."""
-    for eqn in steps:
-        if eqn.primitive is _placeholder:
-            env[eqn.outvars[0]] = captured[eqn.params["index"] - first]
-            continue
-        out = bind_equation(eqn, values_of(eqn.invars, env))
-        env.update(zip(eqn.outvars, out if eqn.primitive.multiple_results else [out]))
+def outside(captured: Sequence[Any], first: int = 0) -> Take:
+    """Takes placeholders for values from outside, which are numbered from `first`."""
+
+    def take(eqn: Any, _: list[Any]) -> Any:
+        return [captured[eqn.params["index"] - first]] if eqn.primitive is _placeholder else None
+
+    return take
 
 
 def placeholder() -> Any:

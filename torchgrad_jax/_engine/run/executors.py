@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -23,7 +23,7 @@ from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.private import ArrayImpl, options_of_xla
 from .numbers_apart import apart
-from .steps import bind_equation
+from .program import Slice
 
 Settle: TypeAlias = Callable[[Any], None]
 Owner: TypeAlias = Callable[[], Any]
@@ -77,8 +77,8 @@ class Jitted:
 _VALUES = frozenset((np.ndarray, ArrayImpl, bool, int, float, complex))
 
 
-def jitted(fn: Callable[..., Any], steps: Any) -> Jitted:
-    """A kernel whose steps may be known, as the `Part` of a template."""
+def jitted(fn: Callable[..., Any], steps: Slice | None) -> Jitted:
+    """A kernel whose steps may be known."""
     if steps is None or steps.by_shape:
         return Jitted(fn)
 
@@ -141,22 +141,6 @@ class ByItself(Compiled):
         super().__init__(kernel, None, owner)
 
 
-class Whole(NamedTuple):
-    """A closed jaxpr, of which all is computed."""
-
-    jaxpr: Any
-    single: bool
-    by_shape = True
-
-    def in_numpy(self, kernel: Any, form: Any = None) -> Any:
-        """NumPy code for it, or None where XLA has to do it."""
-        return host.program(self.jaxpr, kernel, self.single, form=form)
-
-    def closed(self) -> Any:
-        """The jaxpr."""
-        return self.jaxpr
-
-
 _SIMPLY = ("xla_cpu_use_fusion_emitters", False), ("xla_backend_optimization_level", 1)
 """Options with which XLA compiles a convolution in a third of the time, and it runs as long."""
 
@@ -190,14 +174,13 @@ class OfConvolutions(Compiled):
 
 
 def choose(
-    kernel: Any, steps: Any, single: bool, device: Any, settle: Settle, owner: Owner | None, numbers: bool, form: Any
+    kernel: Any, steps: Slice, device: Any, settle: Settle, owner: Owner | None, numbers: bool, form: Any
 ) -> Any:
     """What to call for a compiled function of tensors on `device`, whose steps are known.
 
     Args:
         kernel: the function.
-        steps: its steps: `Whole`, or the `Part` of a template.
-        single: whether it gives one result, and not a list of results.
+        steps: its steps.
         device: where its tensors are.
         settle: is given `kernel` when that is what to call from now on.
         owner: gives the entry of a cache that the kernel belongs to, or None.
@@ -209,7 +192,7 @@ def choose(
     found = steps.in_numpy(Compiled(kernel, None, owner), form)
     if found is not None:
         return found
-    closed = steps.closed()
+    closed, single = steps.closed(), steps.single
     if (look := looking(closed, kernel, single)) is not None:
         return look
     tree = _LEAF if single else jax.tree.structure([0] * len(closed.out_avals))
@@ -358,7 +341,7 @@ def putting(kernel: Any, closed: Any, owner: Owner) -> Putting | None:
     """A function whose jaxpr puts a few elements into a large first argument as a kernel that may do that in place."""
     if choice.EXECUTOR == "xla" or jax.default_backend() != "cpu":
         return None
-    parts = writes.in_place(closed, bind_equation)
+    parts = writes.in_place(closed)
     return parts and Putting(Compiled(kernel, None, owner), parts)
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
 from ..._ops.registry import Compares, Layout
-from .steps import Steps
+from .program import Program
 from .trace import Call, Plan, aval
 
 
@@ -140,8 +140,8 @@ def _reads(plan: Plan, fn: Any, avals: Sequence[Any]) -> frozenset[int]:
             leaves[i] = x
         return run([*leaves, *xs[len(present) :]])
 
-    steps = Steps(jax.make_jaxpr(flat)(*avals, *[avals[present.index(i)] for i in which]))
-    read = steps.slice(steps.out, frozenset())[1]
+    steps = Program(jax.make_jaxpr(flat)(*avals, *[avals[present.index(i)] for i in which]))
+    read = steps.needs(steps.out, frozenset())[1]
     if plan.call.row.nondiff or plan.call.row.compares is Compares.INPUTS:
         # torch picks tangents by places, or under a mask: nothing depends on the values
         read = read & steps.flows(steps.out, frozenset())

@@ -18,13 +18,11 @@ import jax
 
 from ..._core.arrays.meta import Meta
 from ..._core.errors import warn
-from ..._core.host import code as host
-from ..._core.host.general import Aval, Changed
+from ..._core.host.general import Aval
 from ..._core.jax.caches import TEMPLATES, Cache
 from ..._core.jax.private import TRACE_CONTEXT
 from ..._core.jax.sizes import Sizes
-from .any_size import MOST, AnySize
-from .steps import Steps
+from .program import MOST, Program, Slice
 
 _LOG = logging.getLogger(__name__)
 
@@ -108,7 +106,7 @@ class Template:
         self.fn, self.single = fn, not isinstance(out, tuple | list)
         self.passed = passed_on(closed.jaxpr)
         self.outs = [jax.ShapeDtypeStruct(o.shape, o.dtype) for o in closed.out_avals]
-        self.steps = AnySize(self.sizes, Steps(closed, whole=True))
+        self.program = Program(closed, self.sizes)
         text = "".join([f"({''.join([self.sizes.text(n) + ',' for n in o.shape])})," for o in self.outs])
         self.shapes: Callable[[Sequence[int]], Sequence[tuple[int, ...]]] = eval(f"lambda s: ({text})")
         """The shapes of the results for given sizes."""
@@ -198,41 +196,6 @@ def forget_frames(error: BaseException | None) -> None:
         error = error.__cause__ or error.__context__
 
 
-class Part(NamedTuple):
-    """Some of a template's steps, for given sizes."""
-
-    steps: AnySize
-    key: tuple[Any, ...]
-    """Which they are; its first part says whether there is one result."""
-    numbers: tuple[int, ...]
-    closed: Callable[[], Any]
-    """Gives them as a function of arrays."""
-    by_shape = False
-
-    @property
-    def single(self) -> bool:
-        """Whether there is one result, and not a list."""
-        return self.key[0]
-
-    @property
-    def exact(self) -> bool:
-        """Whether JAX differentiates them as it does the function that they come from."""
-        return self.steps.exact
-
-    def fits(self) -> bool | None:
-        """Whether NumPy would compute them; None where only making its code tells."""
-        return self.steps.fits(self.key, self.numbers) if host.possible() else None
-
-    def in_numpy(self, kernel: Any, form: Any = None) -> Any:
-        """NumPy code for them, or None where XLA has to do it."""
-        if not host.possible():
-            return None
-        try:
-            return self.steps.in_numpy(self.key, self.numbers, self.closed, kernel, form)
-        except Changed:
-            return host.program(self.closed(), kernel, self.key[0], form=form)
-
-
 class Found(NamedTuple):
     """A template for given sizes."""
 
@@ -269,10 +232,9 @@ class Found(NamedTuple):
         known = template.derived.get(key) or template.derived.setdefault(key, TEMPLATES.cache())
         return Form(known, self.numbers, lambda symbols: run_of(*of(symbols)), shapes)
 
-    def forward(self) -> Part:
+    def forward(self) -> Slice:
         """The steps of the forward."""
-        template, numbers = self.template, self.numbers
-        return Part(template.steps, (template.single,), numbers, lambda: template.steps.closed(numbers))
+        return self.template.program.all(self.template.single, self.numbers)
 
     def outs(self) -> list[Aval]:
         """What is known of the results."""

@@ -27,6 +27,7 @@ from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS, TEMPLATES, Cache
 from ..._ops.registry import Fits, Grad, Layout, NumberDtype, OpDef, Promote
 from . import executors, joining, templates
+from .program import Program, Slice
 
 Key = Meta | type | None
 PYTHON_NP = {
@@ -271,7 +272,7 @@ class Plan:
             steps, outs, passed = found.forward(), found.outs(), found.template.passed
         else:
             jaxpr, outs = self._traced(fn)
-            steps, passed = executors.Whole(jaxpr, self.single), templates.passed_on(jaxpr.jaxpr)
+            steps, passed = Program(jaxpr).all(self.single), templates.passed_on(jaxpr.jaxpr)
         if self.single and passed is not None:
             self.fwd = _forwarding(passed)
         else:
@@ -344,7 +345,7 @@ class Plan:
             return None
         return call.row.host(dict(zip(call.argnames, self.keys)), **call.statics)
 
-    def _compiled(self, fn: Callable[..., Any], steps: Any = None, form: Any = None) -> Callable[..., Any]:
+    def _compiled(self, fn: Callable[..., Any], steps: Slice | None = None, form: Any = None) -> Callable[..., Any]:
         """`fn` as a kernel, or as NumPy code; it is traced when it is called, unless its steps are known."""
         me = weakref.ref(self)
         settle, kernel = functools.partial(_settle, me), executors.jitted(fn, steps)
@@ -352,7 +353,7 @@ class Plan:
         if steps is None:
             return executors.choose_later(kernel, self.device, settle, me)
         numbers = self.call.has_numbers
-        return executors.choose(kernel, steps, self.single, self.device, settle, me, numbers, form)
+        return executors.choose(kernel, steps, self.device, settle, me, numbers, form)
 
     def _without_data(self) -> None:
         """Let the forward of tensors without data only describe its results."""

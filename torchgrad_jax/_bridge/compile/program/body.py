@@ -9,8 +9,9 @@ from typing import Any
 import jax.numpy as jnp
 
 from ...._core.arrays.placement import is_complete, place
+from ...._core.jax.evaluate import Take
 from ..trace.checks import any_of
-from ..trace.equal_steps import Step, evaluate_equal_steps_once
+from ..trace.equal_steps import evaluate_equal_steps_once
 from ..trace.traced_program import TracedProgram
 from .constant_tensors import ConstantTensor
 from .donation import Donating
@@ -50,7 +51,7 @@ class Body:
         pinned = {k: there for k, there in self.pins.items() if is_complete(there)}
         return [pinned.get(k) for k in self.result_order] + [None] * bool(self.late)
 
-    def results(self, xs: Sequence[Any], instead: Step | None = None) -> list[Any]:
+    def results(self, xs: Sequence[Any], instead: Take | None = None) -> list[Any]:
         """What the kernel gives for its inputs; `instead` takes some of its steps in another way."""
         values: list[Any] = [None] * len(self.traced.sources)
         for i, x in zip(self.inputs.positions(), xs):
@@ -65,7 +66,7 @@ class Body:
         out[:n] = [jnp.where(failed, old, new) for old, new in zip(xs, out[:n])]
         return [*out, failed]
 
-    def steps(self, values: Sequence[Any], instead: Step | None = None) -> list[Any]:
+    def steps(self, values: Sequence[Any], instead: Take | None = None) -> list[Any]:
         """The results on these values of the sources, in the order of the trace, and after them the flags of checks."""
         values = list(values)
         for i, constant in self.constants.items():

@@ -26,7 +26,7 @@ from .gradients_read import GradientsRead, spent_gradients
 from .inputs import Inputs, result_order
 from .joint import Candidate, joint_program
 from .one_device import one_device
-from .program import Program
+from .program import CompiledProgram
 from .results import ResultTensor, refuse_kept_graph, return_what_is_kept
 from .returned import Returned
 from .writes import Writes
@@ -44,7 +44,7 @@ def build_program(
     *,
     checked: bool = True,
     name: Callable[[int], str] = str,
-) -> Program:
+) -> CompiledProgram:
     """Trace a function, and make a program of what it does.
 
     Args:
@@ -82,7 +82,7 @@ def build_program(
     one = one_device(inputs, writes, returned, traced, args)
     platform = None if one is None else one.target.platform
     places = [next(i for i, t in enumerate(tensors) if t is arg) for arg in args]
-    return Program(
+    return CompiledProgram(
         traced=traced,
         places=[*places, *range(len(tensors), len(tensors) + len(log.number_arguments.values))],
         repeats_a_tensor=len(args) < len(tensors),

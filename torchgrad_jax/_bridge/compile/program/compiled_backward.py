@@ -18,6 +18,7 @@ import jax.numpy as jnp
 from ...._core.arrays.meta import Meta, meta
 from ...._core.errors import messages as errors
 from ...._core.errors.messages import AsWritten
+from ...._core.jax.evaluate import run_steps, values_of
 from ...._core.jax.own_kernels import jit
 from ...._core.state import GRAD, MODES, next_sequence_nr
 from ...._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
@@ -29,7 +30,6 @@ from ...._engine.memory.tensor import Storage, Tensor, make
 from ...._engine.modes import written_steps
 from ...._engine.passes.custom import PyNode
 from ...._engine.passes.walk import run as run_pass
-from ...._engine.run.steps import values_of
 from ...._engine.run.trace import Call
 from ..trace.checks import Checks, any_of, is_true, raise_failed_check
 from ..trace.equal_steps import at_its_line, needed_of
@@ -416,7 +416,7 @@ class ForwardAndBackward:
             env = dict(consts_of)
             for eqn in early_steps:
                 with at_its_line(eqn):
-                    written_steps.take([eqn], env, values)
+                    run_steps([eqn], env, written_steps.outside(values))
             results = values_of((*jaxpr.outvars[:n_results], *between), env)
             return [*results, any_of(values_of(flags, env))] if flags else results
 
@@ -486,10 +486,10 @@ def _take_late(eqn: Any, env: dict[Any, Any], cts: Sequence[Any], late: set[Any]
     elif absent:
         zeros = {v: jnp.zeros(v.aval.shape, v.aval.dtype) for v in absent}
         inner = {**env, **zeros}
-        written_steps.take([eqn], inner, cts, _FIRST)
+        run_steps([eqn], inner, written_steps.outside(cts, _FIRST))
         env.update({v: inner[v] for v in eqn.outvars})
     else:
-        written_steps.take([eqn], env, cts, _FIRST)
+        run_steps([eqn], env, written_steps.outside(cts, _FIRST))
 
 
 def _is_sum(eqn: Any) -> bool:

@@ -15,7 +15,7 @@ from ..trace.traced_program import resolve_argument
 from .compiled_backward import CompiledFunctionBackward, leaf_of
 from .donation import put_back, surely
 from .inputs import hold_in_jax
-from .program import Program
+from .program import CompiledProgram
 from .quick_look import Look, takes_nothing
 from .shorter_run import shorter_run
 
@@ -36,7 +36,12 @@ class Entry:
     """
 
     def __init__(
-        self, program: Program, switches: Sequence[tuple[Any, Any, Any]], clock: Clock, way: Any, meets_arguments: bool
+        self,
+        program: CompiledProgram,
+        switches: Sequence[tuple[Any, Any, Any]],
+        clock: Clock,
+        way: Any,
+        meets_arguments: bool,
     ) -> None:
         self.program, self.switches, self.clock = program, switches, clock
         self.way, self.meets_arguments = way, meets_arguments
@@ -44,7 +49,7 @@ class Entry:
         """Whether anything outside is as a run has left it."""
         self.given: Any = None
         """The arguments of the run that is about to begin, as they were given, for one of them that is returned."""
-        self.reference: Program | None = None
+        self.reference: CompiledProgram | None = None
         """What a second trace gave right after the first run, where the function is checked."""
         self.left = clock.runs_until_a_look()
         """How many runs may follow before one is measured."""

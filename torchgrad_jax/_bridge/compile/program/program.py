@@ -25,7 +25,7 @@ from .writes import Writes
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class CompiledProgram:
     """What a function does for one kind of arguments. `Entry` runs it."""
 
     traced: TracedProgram

@@ -23,7 +23,7 @@ import numpy as np
 from ...._core.arrays import devices
 from ...._core.errors.checks import Bounds, Check, Condition, readable
 from ...._core.jax.own_kernels import jit
-from ...._engine.modes.written_steps import evaluate, placeholder
+from ...._engine.modes.written_steps import evaluate_written, placeholder
 from ...._engine.run.executors import choose_later
 from .equal_steps import called
 
@@ -108,14 +108,14 @@ class Checks:
         steps, consts = sliced(self._jaxpr, flags), self._consts
 
         def fails(*values: Any) -> Any:
-            return any_of(evaluate(steps, (), dict(zip(inputs, values)), consts))  # type: ignore[arg-type]
+            return any_of(evaluate_written(steps, (), dict(zip(inputs, values)), consts))  # type: ignore[arg-type]
 
         return choose_later(jit(fails), devices.default_device(), limit=math.inf)
 
     def fails_ahead(self, values: Sequence[Any]) -> Any:
         """Whether a check fails that does not wait for the program, in a trace and of the values of all sources."""
         steps = sliced(self._jaxpr, self.ahead_flags)
-        return any_of(evaluate(steps, (), values, self._consts))
+        return any_of(evaluate_written(steps, (), values, self._consts))
 
     def fail_ahead(self, values: Sequence[Any], places: Sequence[int]) -> bool:
         """Whether a check fails that the program does not compute; its inputs stand at these places."""
@@ -132,7 +132,7 @@ class Checks:
 
         def compute(wanted: Sequence[Any]) -> list[Any]:
             steps, consts = sliced(self._jaxpr, wanted), self._consts
-            return jit(lambda *xs: evaluate(steps, (), xs, consts))(*values)
+            return jit(lambda *xs: evaluate_written(steps, (), xs, consts))(*values)
 
         raise_failed_check(self._noted, compute)
 

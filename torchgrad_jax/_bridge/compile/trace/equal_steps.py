@@ -7,15 +7,15 @@ they need not be computed twice. XLA finds such pairs too, but only where nothin
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
 
+from ...._core.jax.evaluate import Take, evaluate, results_of
 from ...._engine.modes.written_steps import placeholder
-from ...._engine.run.steps import bind_equation, values_of
 
 _CALLS = {"jit": "jaxpr", "pjit": "jaxpr", "custom_jvp_call": "call_jaxpr", "custom_vjp_call": "call_jaxpr"}
 """Calls, and where their steps are: nobody differentiates a program any more."""
@@ -23,20 +23,17 @@ _RANDOM = frozenset(["rng_uniform"])
 """What gives other numbers each time, although JAX knows of no effect."""
 
 
-Step = Callable[[Any, list[Any]], "list[Any] | None"]
-"""What takes a step in its own way, given it and its arguments; None where it is taken as it is."""
-
-
 def evaluate_equal_steps_once(
-    jaxpr: Any, captured: Sequence[Any], consts: Sequence[Any], instead: Step | None = None
+    jaxpr: Any, captured: Sequence[Any], consts: Sequence[Any], instead: Take | None = None
 ) -> list[Any]:
     """What the steps give for these values from outside; the arrays are those of a program being traced."""
-    env: dict[Any, Any] = dict(zip(jaxpr.constvars, consts))
-    run = _Run(captured, instead)
-    for eqn in jaxpr.eqns:
+    once = _Once(captured, instead)
+
+    def take(eqn: Any, args: list[Any]) -> Sequence[Any]:
         with at_its_line(eqn):
-            run.take([eqn], env)
-    return values_of(jaxpr.outvars, env)
+            return once.take(eqn, args)
+
+    return evaluate(jaxpr, consts, take)
 
 
 def at_its_line(eqn: Any) -> Any:
@@ -54,41 +51,31 @@ def lines_of_users() -> Any:
     return source_info_util
 
 
-class _Run:
+class _Once:
+    """Takes steps, equal ones once."""
+
     __slots__ = ("captured", "first_results", "instead", "kept_arguments", "outside")
 
-    def __init__(self, captured: Sequence[Any], instead: Step | None) -> None:
+    def __init__(self, captured: Sequence[Any], instead: Take | None) -> None:
         self.captured, self.outside, self.instead = captured, placeholder(), instead
-        self.first_results: dict[Any, list[Any]] = {}
+        self.first_results: dict[Any, Sequence[Any]] = {}
         self.kept_arguments: list[Any] = []
         """Arguments of steps, whose identities are part of the keys."""
 
-    def take(self, eqns: Sequence[Any], env: dict[Any, Any]) -> None:
-        for eqn in eqns:
-            if eqn.primitive is self.outside:
-                out = [self.captured[eqn.params["index"]]]
-            else:
-                args = values_of(eqn.invars, env)
-                inner = called(eqn)
-                out = self._step(eqn, args) if inner is None else self._call(inner, args)
-            env.update(zip(eqn.outvars, out))
-
-    def _call(self, closed: Any, args: Sequence[Any]) -> list[Any]:
-        jaxpr = closed.jaxpr
-        env: dict[Any, Any] = dict(zip(jaxpr.constvars, closed.consts))
-        env.update(zip(jaxpr.invars, args))
-        self.take(jaxpr.eqns, env)
-        return values_of(jaxpr.outvars, env)
-
-    def _step(self, eqn: Any, args: list[Any]) -> list[Any]:
+    def take(self, eqn: Any, args: list[Any]) -> Sequence[Any]:
+        """The results of a step; what it calls is taken step by step."""
+        if eqn.primitive is self.outside:
+            return [self.captured[eqn.params["index"]]]
+        inner = called(eqn)
+        if inner is not None:
+            return evaluate(inner.jaxpr, (*inner.consts, *args), self.take)
         own = None if self.instead is None else self.instead(eqn, args)
         if own is not None:
             return own
         key = _key(eqn, args)
         out = None if key is None else self.first_results.get(key)
         if out is None:
-            made = bind_equation(eqn, args)
-            out = list(made) if eqn.primitive.multiple_results else [made]
+            out = [*results_of(eqn, args)]
             if key is not None:
                 self.first_results[key] = out
                 self.kept_arguments.append(args)

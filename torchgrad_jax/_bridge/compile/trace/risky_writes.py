@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from jax import lax
 
-from ...._engine.run.steps import bind_equation, values_of
+from ...._core.jax.evaluate import results_of, values_of
 from .equal_steps import at_its_line, called
 
 _WRITE, _READ, _SLICE = "dynamic_update_slice", "dynamic_slice", "slice"
@@ -95,8 +95,7 @@ class _Walk:
         with at_its_line(eqn):
             if risky:
                 return [_written_anew(args[0], args[1], args[2:])]
-            made = bind_equation(eqn, args)
-        return made if eqn.primitive.multiple_results else [made]
+            return results_of(eqn, args)
 
     def _of(self, v: Any, about: dict[Any, _About]) -> _About:
         if not hasattr(v, "val"):

@@ -36,7 +36,7 @@ from ...._engine.memory.tensor import Alias, Storage, Tensor, Version, make
 from ...._engine.modes.begin import within
 from ...._engine.modes.runs import TracedRun
 from ...._engine.modes.uses import Uses
-from ...._engine.modes.written_steps import evaluate
+from ...._engine.modes.written_steps import evaluate_written
 from ...._functions.fresh import is_constant
 from ..arguments.number_arguments import use_plain_numbers_in_closure
 from ..arguments.number_log import NumberLog, logging_numbers
@@ -628,7 +628,7 @@ def trace_program(
     whole, consts = closed.jaxpr, closed.consts
     jaxpr = Part(whole.eqns, whole.invars, whole.constvars, whole.outvars[:n])
     program.jaxpr, program.consts = jaxpr, consts
-    program.run = lambda values: evaluate(jaxpr, (), values, consts)
+    program.run = lambda values: evaluate_written(jaxpr, (), values, consts)
     program.sources = state.sources
     tensors = [s.what for s in state.sources if s.kind == "tensor"]
     program.constants = {id(st) for st in tensors if id(st) in state.constants or state.made(st)}

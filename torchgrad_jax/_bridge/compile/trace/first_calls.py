@@ -62,7 +62,7 @@ class Once(NamedTuple):
             return False
         at = {place_of(holder, key) for holder, key, _ in self.entries}
         made = [value for _, _, value in self.entries] if replaced else []
-        inside = {id(x) for x in _parts_of(made, lambda x: issubclass(type(x), type | types.FunctionType))}
+        inside = {id(x) for x in parts_of(made, lambda x: issubclass(type(x), type | types.FunctionType))}
         return not any(place.at in at or id(place.object) in inside for place in replaced)
 
 
@@ -73,11 +73,11 @@ def is_of_no_trace(value: Any, young: Collection[int]) -> bool:
         value: the value.
         young: identities of objects that the function made.
     """
-    parts = _parts_of([value], lambda x: gc.is_tracked(x) and id(x) not in young)
+    parts = parts_of([value], lambda x: gc.is_tracked(x) and id(x) not in young)
     return not any(issubclass(type(x), _OF_A_TRACE) for x in parts)  # `isinstance` would ask a user's object
 
 
-def _parts_of(values: Sequence[Any], is_outside: Callable[[Any], bool]) -> Iterator[Any]:
+def parts_of(values: Sequence[Any], is_outside: Callable[[Any], bool]) -> Iterator[Any]:
     """Values and all that they lead to, up to what was there before; tensors and the like are no further parts."""
     seen: set[int] = set()
     rest = list(values)

@@ -22,8 +22,11 @@ from ..watch.facts import Place, Scalar
 from ..watch.guards import PythonGuards
 from ..watch.observer import CALLER, Observer
 from ..watch.places import MISSING, Attributes
-from .first_calls import Once, is_of_no_trace
+from .first_calls import Once, is_of_no_trace, parts_of
 from .traced_program import TracedProgram
+
+_SWITCHES = (bool, str, type(None))
+"""Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
 
 
 class PythonWatch:
@@ -150,12 +153,12 @@ class PythonWatch:
         self._watch_forms(program)
         changed = self.describe_change()
         if changed is not None:
-            switches = guards.switches()
+            switches = self._switches()
             if self.describe_change() is None:
                 changed, self.switches = None, switches
             for holder, key, value in switches:
                 holder[key] = value
-        if changed is not None and guards.keeps_traced_array():
+        if changed is not None and self._keeps_traced_array():
             raise AsWritten(
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
@@ -172,6 +175,25 @@ class PythonWatch:
         if effect is None:
             guards.forget_arguments()
         return effect
+
+    def _switches(self) -> list[tuple[Any, Any, Any]]:
+        """Where a bool, a text or None has become another one: (holder, key, the new one).
+
+        What was there is put back.
+        """
+        found = []
+        for holder, key, before, now, given in list(self.guards.changes()):
+            if issubclass(type(now), _SWITCHES) and issubclass(type(before), _SWITCHES) and not given:
+                found.append((holder, key, now))
+                holder[key] = before
+        return found
+
+    def _keeps_traced_array(self) -> bool:
+        """Whether what the function has put somewhere is an array that JAX traces, of no use after the trace."""
+        put = [change.now for change in self.guards.changes()]
+        put += [x for fact in self.guards.changed_lists() for x in fact.of]
+        parts = parts_of(put, lambda x: not issubclass(type(x), list | tuple | dict))
+        return any(issubclass(type(x), jax.core.Tracer) for x in parts)
 
     def _find_once(self) -> None:
         """Whether new entries are all that has changed, and may stay for the next trace to find."""

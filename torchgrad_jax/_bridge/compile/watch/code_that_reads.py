@@ -4,9 +4,7 @@
     code.attributes  # the names that it looks up in objects: frozenset({"weight", "scale"})
     code.globals     # the names that it looks up in its module: frozenset({"torch", "CONFIG"})
 
-Whose a code is decides whether it is looked at: code of this package's own machinery and of JAX is not; code of the
-standard library and of NumPy works for whoever called it; all other code is the user's, whichever library it stands
-in. The file decides, never the name of a module.
+Whose a code is decides whether it is looked at: ours is not, and a library's works for whoever called it.
 """
 
 from __future__ import annotations
@@ -17,96 +15,15 @@ import functools
 import os
 import re
 import sys
-import sysconfig
 import types
 import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...._core.python_classes import is_python_class
-from ...._engine.memory.tensor import Tensor
+from ...._core.python_code import CALLERS, OURS, PACKAGE, USERS, whose
 
-USERS, CALLERS, OURS = "users", "callers", "ours"
-"""Code that is looked at, code that works for its caller, and code that is not looked at."""
-
-_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)) + os.sep
-_LAYERS = (os.path.join(_PACKAGE, "nn", "modules", ""), os.path.join(_PACKAGE, "nn", "utils", ""))
-"""Parts of this package whose code is looked at as a user's: layers say by their own names what they read."""
-_STANDARD = tuple({os.path.realpath(sysconfig.get_path(kind)) + os.sep for kind in ("stdlib", "platstdlib")})
-_INSTALLED = re.compile(rf".*[{re.escape(os.sep)}](?:site|dist)-packages[{re.escape(os.sep)}]([^{re.escape(os.sep)}]+)")
-_NOT_LOOKED_AT = frozenset(
-    ["jax", "jaxlib", "ml_dtypes", "opt_einsum", "etils", "_pytest", "pluggy", "_distutils_hack", "coverage"]
-)
-"""Packages that run beneath this one, or around a test: what they read is not the function's doing."""
-_ABOUT_CODE = frozenset(["inspect.py", "typing.py", "ast.py", "linecache.py", "tokenize.py"])
-"""Files of the standard library that look at functions and classes themselves, which are watched by their identity."""
 _CALLED_AT_ANY_TIME = frozenset([("_weakrefset.py", "_remove"), ("weakref.py", "remove"), ("weakref.py", "_remove")])
 """Functions that run when an object dies, whoever's code is running then."""
-_WORKS_FOR_CALLERS = frozenset(["numpy", "typing_extensions"])
-
-_whose: dict[str, str] = {}
-
-
-def whose(filename: str) -> str:
-    """Whose the code in a file is."""
-    known = _whose.get(filename)
-    if known is None:
-        known = _whose[filename] = _find_whose(filename)
-    return known
-
-
-def _find_whose(filename: str) -> str:
-    if filename.startswith("<frozen importlib"):
-        return OURS  # an import of what is there already
-    if filename.startswith("<"):  # what a user types in, or text that a program made
-        return CALLERS if filename.startswith("<frozen") else USERS
-    path = os.path.realpath(filename)
-    if path.startswith(_PACKAGE):
-        return USERS if path.startswith(_LAYERS) else OURS
-    installed = _INSTALLED.match(path)
-    if installed is not None:
-        package = installed[1].removesuffix(".py")
-        return CALLERS if package in _WORKS_FOR_CALLERS else OURS if package in _NOT_LOOKED_AT else USERS
-    if not path.startswith(_STANDARD):
-        return USERS
-    return OURS if is_about_code(path) else CALLERS
-
-
-def is_about_code(path: str) -> bool:
-    """Whether a file of the standard library looks at functions and classes: its objects are a user's all the same."""
-    return os.path.basename(path) in _ABOUT_CODE and os.path.realpath(path).startswith(_STANDARD)
-
-
-_ours: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary({Tensor: True})
-
-
-def is_ours(cls: type) -> bool:
-    """Whether a class is defined in this package or in JAX: by the file of its methods, or of its module."""
-    known = _ours.get(cls)
-    if known is None:
-        held = [getattr(v, "fget", None) or getattr(v, "__func__", v) for v in list(vars(cls).values())]
-        files = [
-            v.__code__.co_filename for v in held if isinstance(v, types.FunctionType) and v.__module__ == cls.__module__
-        ]
-        if not files:
-            files = [getattr(sys.modules.get(cls.__module__), "__file__", None) or ""]
-        known = _ours[cls] = any(whose(file) == OURS and not is_about_code(file) for file in files)
-    return known
-
-
-_of_users: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-
-
-def is_of_user(cls: type) -> bool:
-    """Whether a class is neither of Python, nor of this package or JAX."""
-    known = _of_users.get(cls)
-    if known is None:
-        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-        known = is_python_class(cls) and not is_ours(cls) and (file is None or whose(file) == USERS)
-        _of_users[cls] = known
-    return known
-
-
 _OP = dis.opmap
 _OF_GLOBALS = {_OP[name] for name in ("LOAD_NAME", "STORE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "DELETE_NAME")}
 _OF_ATTRIBUTES = {_OP[name] for name in ("LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM") if name in _OP}
@@ -168,7 +85,7 @@ class Code:
         self.whose = whose(of.co_filename) if file is None else file
         if self.whose == CALLERS and (os.path.basename(of.co_filename), of.co_name) in _CALLED_AT_ANY_TIME:
             self.whose = OURS
-        self.is_package = self.whose == USERS and of.co_filename.startswith(_PACKAGE)
+        self.is_package = self.whose == USERS and of.co_filename.startswith(PACKAGE)
         """Whether it is a layer of this package, which takes numbers that are followed."""
         self.is_module = of.co_name == "<module>"
         """Whether it is the body of a module, or text that is evaluated."""

@@ -21,11 +21,12 @@ import types
 from collections.abc import Iterable
 from typing import Any
 
+from ...._core.python_code import is_ours
 from ...._engine.memory.tensor import Tensor
 from . import kinds
-from .code_that_reads import Code, is_ours
+from .code_that_reads import Code
 from .notes import ATOMS, Notes
-from .object_contents import dict_of, holds_tensors
+from .object_contents import holds_tensors
 
 _OF_LOGGING = vars(logging)["_lock"]
 """A lock under which loggers remember which lines are asked for; a function that logs names it, and seldom takes it."""
@@ -86,10 +87,7 @@ class Reads(Notes):
 
     def whole(self, code: Code, x: Any) -> None:
         """An object of which a function written in C looks at all attributes."""
-        held = dict_of(x)
-        if held is not None:
-            self.owners[id(held)] = x
-            kinds.container(self, held, code, True, True)
+        kinds.everything(self, x, code, True, True)
         self.walk()
 
     def parts_of(self, parts: Iterable[tuple[Any, dict[Any, Any], Any]], code: Code) -> None:
@@ -98,8 +96,7 @@ class Reads(Notes):
             if issubclass(type(x), type):
                 kinds.of_class(self, x, key, code)
             else:
-                self.owners[id(held)] = x
-                self.place(held, key, code)
+                self.entries(held, x, (key,), code)
         self.walk()
 
     def method_called(self, code: Code, x: Any, name: str) -> None:

@@ -24,7 +24,7 @@ import jax
 import numpy as np
 
 from ..._core.errors import warn
-from ..._core.errors.messages import AsWritten
+from ..._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ..._core.python_code import is_ours
 from ..._core.python_values import PLAIN_VALUES, is_same_value
 from . import explain
@@ -35,7 +35,6 @@ from .program.results import is_known
 from .stance import POLICY
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import TracedProgram
-from .watch.notes import NeedsPlainNumbers
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+|\bname=\w+")
 """What differs in the text of two programs without meaning anything."""

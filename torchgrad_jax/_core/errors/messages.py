@@ -63,6 +63,13 @@ class AsWritten(BaseException):
         """The module that it imports for the first time; once it is there, the function can be traced."""
 
 
+class NeedsPlainNumbers(BaseException):
+    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed.
+
+    It is no `Exception`, so that the traced function does not catch it.
+    """
+
+
 class InvalidBackend(TorchDynamoException):
     """There is no backend of `torch.compile` of that name."""
 

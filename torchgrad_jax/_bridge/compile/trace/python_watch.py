@@ -15,6 +15,7 @@ from ...._core.errors.messages import AsWritten
 from ...._core.signals import uninterrupted
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
+from ..arguments.changed_numbers import drifted_numbers, put_plain_numbers, take_scalars
 from ..arguments.number_arguments import NumberArguments
 from ..arguments.number_log import NumberLog, numbers_of, tensors_of_options
 from ..arguments.object_trees import containers_of
@@ -101,7 +102,7 @@ class PythonWatch:
             self.observer.leave()
             self.guards.reached_tensors.clear()
             self.guards.reached_beside.clear()
-            self.guards.put_plain_numbers()
+            put_plain_numbers(self.guards)
 
     def function_returned(self) -> None:
         """The function is done; its results are still to be described."""
@@ -123,7 +124,7 @@ class PythonWatch:
             reads.functions_ran(ran[self._taken :])
             self.guards.compares_identity = any(code.compares_identity for code in ran)
             self.guards.take(reads)
-            self.guards.take_scalars(self._scalars())
+            take_scalars(self.guards, self._scalars())
             self._taken = len(ran)
             reads.settle()
             if last:
@@ -162,7 +163,7 @@ class PythonWatch:
             raise AsWritten(
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
-        replaced = guards.drifted_numbers()
+        replaced = drifted_numbers(guards)
         if replaced and self.observer.takes_a_lock:  # a counter of several threads, and a program takes no lock
             raise AsWritten("it changes a number while it has a lock", lasting=False)
         if not all(once.stays(replaced) for once in self.done):

@@ -16,16 +16,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from ...._core.arrays.python_numbers import Number, form_of, with_plain_numbers
+from ...._core.arrays.python_numbers import Number, with_plain_numbers
 from ...._core.errors.messages import AsWritten
-from ...._core.python_values import is_same_value, looks_the_same
+from ...._core.python_values import looks_the_same
 from ...._core.state import MODES, SETTINGS
 from ...._engine.memory.tensor import Tensor
 from .array_contents import kept_results, results_of
 from .code_that_reads import Code
 from .facts import Absent, Cached, Content, Fact, Filled, Items, Keys, Place, Scalar, written
 from .notes import UNWATCHED
-from .places import MISSING, Attributes, Entries, Fixed, ListItems, Variable, holder_of, place_of
+from .places import MISSING, Attributes, Entries, ListItems, Variable, holder_of, place_of
 from .reads import Reads
 
 
@@ -307,50 +307,6 @@ class PythonGuards(FactList):
         """After a trace, which may have filled caches: a result that one of them loses is computed anew."""
         for held in (kept_results(fact.of) for fact in self.each(Cached)):
             self.add([Place(held, key, value) for key, value in held.items()])
-
-    # -- numbers that are read anew in each run
-    def put_plain_numbers(self) -> None:
-        """Put plain numbers where the function has put those that were followed while it was traced."""
-        # Each of these has its turn: a number in it is a number at a place.
-        watched = frozenset([*self.visited_ids, *self.arguments])
-        for holder, key, _, now, given in list(self.changes()):
-            if (plain_value := with_plain_numbers(now, watched)) is not now:
-                holder[key] = plain_value
-                self.replaced.append(Scalar(holder, key, given))
-        for fact in self.changed_lists():
-            items = list(fact.of)
-            plain_items = [with_plain_numbers(v, watched) for v in items]
-            replaced = [i for i, v in enumerate(items) if plain_items[i] is not v]
-            if replaced:
-                self.replaced += [Scalar(ListItems(fact.of), i, fact.given) for i in replaced]
-                fact.fill(plain_items)
-
-    def take_scalars(self, scalars: Iterable[Scalar]) -> None:
-        """Numbers that are read anew in each run are not compared; one may be an item of a list."""
-        wanted = {scalar.at: scalar for scalar in scalars}
-        lists = {of for of, _ in wanted}
-        facts: list[Fact] = []
-        for fact in self.facts:
-            if type(fact) is Items and type(fact.of) is list and id(fact.of) in lists:
-                items = ListItems(fact.of)
-                facts += [Keys(items, list(items)), *[Place(items, i, v) for i, v in enumerate(fact.was)]]
-            else:
-                facts.append(fact)
-        self.replace([*wanted.values(), *[f for f in facts if not (isinstance(f, Place) and f.at in wanted)]])
-
-    def drifted_numbers(self) -> list[Scalar]:
-        """The places where a number has become another one; without those in containers among the arguments."""
-        drifted = [scalar for scalar in self.replaced if not scalar.given]
-        for holder, key, before, now, given in self.changes():
-            can_be_put = not given and not isinstance(holder, Fixed)
-            if can_be_put and form_of(now) and form_of(before) and not looks_the_same(now, before):
-                drifted.append(Scalar(holder, key))
-        for fact in self.changed_lists():
-            if type(fact.of) is list and len(fact.of) == len(fact.was) and not fact.given:
-                pairs = enumerate(zip(fact.of, fact.was))
-                numbers = [i for i, (a, b) in pairs if form_of(a) and form_of(b) and not is_same_value(a, b)]
-                drifted += [Scalar(ListItems(fact.of), i) for i in numbers]
-        return drifted
 
     # -- taking over what was read
     def take(self, reads: Reads, *, refuses: bool = True) -> None:

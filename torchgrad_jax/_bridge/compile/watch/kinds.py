@@ -193,8 +193,9 @@ def whole(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
 
 def ours(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An object of this package: attributes that code names, such as a flag."""
-    held = dict_of(x) or {}
-    r.entries(held, x, r.names(code) & held.keys(), code, goes_on=False)
+    held = dict_of(x)
+    if held:
+        r.entries(held, x, r.names(code) & held.keys(), code, goes_on=False)
 
 
 def layer_called(r: Notes, code: Code, module: Any) -> None:

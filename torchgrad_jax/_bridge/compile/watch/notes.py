@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ...._core.arrays.python_numbers import Number
-from ...._core.errors.messages import AsWritten
+from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .code_that_reads import LOOKERS, Code
@@ -39,13 +39,6 @@ ATOMS = frozenset(
 _MOST = 500_000
 """How many values may be compared before each run; one that can read more runs as it is written."""
 _MATH = vars(math)
-
-
-class NeedsPlainNumbers(BaseException):
-    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed.
-
-    It is no `Exception`, so that the traced function does not catch it.
-    """
 
 
 class Notes:

@@ -24,13 +24,13 @@ from typing import Any
 import numpy as np
 
 from ...._core.arrays.python_numbers import Number, following_math
-from ...._core.errors.messages import AsWritten
+from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ...._core.python_code import CALLERS, OURS, USERS
 from ...._core.signals import contextmanager, uninterrupted
 from .ages import Ages
 from .code_that_reads import NAMED_BY_CALLER, PASSED, Code, code_of, names_in, not_looked_at
 from .kinds import layer_called
-from .notes import ATOMS, NeedsPlainNumbers
+from .notes import ATOMS
 from .places import LOCKS, MISSING
 from .pure_calls import EFFECT, HOLDER, READER, STATE, TEMPLATE, VARIABLE, describe, teller_of, verdict
 from .reads import Reads

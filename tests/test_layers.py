@@ -129,6 +129,7 @@ WINGS: Mapping[str, tuple[str, ...]] = {
     "_core": (
         "python_classes",
         "python_code",
+        "python_objects",
         "python_values",
         "written_code",
         "builtin_functions",

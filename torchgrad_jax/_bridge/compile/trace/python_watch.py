@@ -12,6 +12,7 @@ from typing import Any
 import jax
 
 from ...._core.errors.messages import AsWritten
+from ...._core.python_objects import parts_of
 from ...._core.signals import uninterrupted
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
@@ -23,7 +24,7 @@ from ..watch.facts import Place, Scalar
 from ..watch.guards import PythonGuards
 from ..watch.observer import CALLER, Observer
 from ..watch.places import MISSING, Attributes
-from .first_calls import Once, is_of_no_trace, parts_of
+from .first_calls import Once, is_of_no_trace
 from .traced_program import TracedProgram
 
 _SWITCHES = (bool, str, type(None))
@@ -193,7 +194,7 @@ class PythonWatch:
         """Whether what the function has put somewhere is an array that JAX traces, of no use after the trace."""
         put = [change.now for change in self.guards.changes()]
         put += [x for fact in self.guards.changed_lists() for x in fact.of]
-        parts = parts_of(put, lambda x: not issubclass(type(x), list | tuple | dict))
+        parts = parts_of(put, lambda x: issubclass(type(x), list | tuple | dict))
         return any(issubclass(type(x), jax.core.Tracer) for x in parts)
 
     def _find_once(self) -> None:

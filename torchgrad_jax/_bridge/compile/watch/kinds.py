@@ -30,12 +30,12 @@ import numpy as np
 from ...._core.errors.messages import AsWritten
 from ...._core.python_classes import is_python_class
 from ...._core.python_code import CALLERS, OURS, USERS, is_of_user, is_ours, whose
+from ...._core.python_objects import dict_of
 from ...._engine.memory.tensor import Tensor
 from .array_contents import ARRAYS, array_content, objects_in, results_of
 from .code_that_reads import LOOKERS, Code, code_of
 from .facts import Alive, Cached
 from .notes import Notes
-from .object_contents import containers_in, dict_of
 from .places import LOCKS, MISSING, Attributes, Class, Fixed, Lock, OfThread, before_it_was_taken
 from .pure_calls import EFFECT, context_of_decimals, describe, verdict
 
@@ -241,6 +241,15 @@ def optimizer(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     for name in ("_optimizer_step_pre_hooks", "_optimizer_step_post_hooks"):
         if name in held:
             container(r, held[name], code, True, False)
+
+
+def containers_in(x: Any) -> Iterator[Any]:
+    """A dict or list and those in it."""
+    if issubclass(type(x), dict | list):
+        yield x
+    for part in x.values() if issubclass(type(x), dict) else x if issubclass(type(x), list | tuple) else ():
+        if issubclass(type(part), dict | list | tuple):
+            yield from containers_in(part)
 
 
 def schedule(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:

@@ -54,12 +54,12 @@ class AsWritten(BaseException):
     It is no `Exception`, so that the traced function does not catch it.
     """
 
-    def __init__(self, reason: str, lasting: bool) -> None:
+    def __init__(self, reason: str, lasting: bool, imports: str | None = None) -> None:
         super().__init__(reason)
         self.lasting = lasting
         self.was_seen = False
         """Whether the function was seen to do something, or to read something, for which it cannot be compiled."""
-        self.imports: str | None = None
+        self.imports = imports
         """The module that it imports for the first time; once it is there, the function can be traced."""
 
 

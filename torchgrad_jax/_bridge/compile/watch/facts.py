@@ -291,13 +291,18 @@ class Items(Fact):
 class Keys(Items):
     """The keys of a dict, in their order; what is under each is another fact. So are the items of a list, if places."""
 
-    __slots__ = ()
+    __slots__ = ("in_order",)
     rank = 1
+
+    def __init__(self, of: Any, was: list[Any], in_order: bool = True) -> None:
+        super().__init__(of, was)
+        self.in_order = in_order and type(of) is not ListItems
+        """Whether their order is compared, too."""
 
     def as_code(self, name: Callable[[Any], str]) -> str:
         """By how many there are, where no others can be in these places: 1, 1.0 and True are one key."""
         one = len(self.was) == 1 and type(self.was[0]) is str
-        return self._size(name) if one or type(self.of) is ListItems else super().as_code(name)
+        return self._size(name) if one or not self.in_order else super().as_code(name)
 
     def restore(self) -> None:
         """Remove the others, and put those that were there in their order."""

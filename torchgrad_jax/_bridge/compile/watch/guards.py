@@ -164,10 +164,10 @@ class FactList:
         if ids:
             self.replace([fact for fact in self.facts if id(fact.object) not in ids or type(fact) is Absent])
 
-    def _add_dict(self, x: Any) -> None:
+    def _add_dict(self, x: Any, in_order: bool = True) -> None:
         """All entries of a dict."""
         holder = holder_of(x)
-        self.facts.append(Keys(holder, list(holder)))
+        self.facts.append(Keys(holder, list(holder), in_order))
         self.facts += [Place(holder, key, holder[key]) for key in list(holder) if not _is_unwatched(key)]
 
 
@@ -208,7 +208,7 @@ class PythonGuards(FactList):
         """Identities of what objects of before lead to: it is of before, too."""
         self._with_hooks: set[int] = set()
         for setting in AMBIENT:
-            self._add_dict(setting)
+            self._add_dict(setting, in_order=False)
         self.facts += [Place(Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]
 
     @classmethod

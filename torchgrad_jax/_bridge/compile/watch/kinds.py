@@ -34,7 +34,7 @@ from ...._core.python_objects import dict_of
 from ...._engine.memory.tensor import Tensor
 from .array_contents import ARRAYS, array_content, objects_in, results_of
 from .code_that_reads import LOOKERS, Code, code_of
-from .facts import Alive, Cached
+from .facts import Alive, Cached, Content
 from .notes import Notes
 from .places import LOCKS, MISSING, Attributes, Class, Fixed, Lock, OfThread, before_it_was_taken
 from .pure_calls import EFFECT, context_of_decimals, describe, verdict
@@ -546,7 +546,9 @@ def container_of_a_class(r: Notes, x: Any, code: Code, placed: bool, named: bool
 
 def array_(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An array: its elements, and its attributes."""
-    is_new = placed and r.note_content(x, array_content(x) if placed else None)
+    is_new = placed and r.is_first("content", x)
+    if is_new:
+        r.fact(Content(x, array_content(x)))
     for v in objects_in(x):
         r.push(v, code, placed, True, is_new)
     if issubclass(type(x), np.ndarray) and x.base is not None and "base" in r.names(code):
@@ -696,7 +698,7 @@ KINDS: tuple[tuple[Any, Kind], ...] = (
 )
 """Classes, and of what kind their objects are."""
 _SAFE_MODULES = frozenset([
-    "_abc", "collections", "_contextvars", "_datetime", "datetime", "_decimal", "decimal", "_json", "_struct",
+    "_abc", "collections", "_datetime", "datetime", "_decimal", "decimal", "_json", "_struct",
     "_typing", "typing", "jax", "jaxlib", "nanobind", "ml_dtypes", "zoneinfo", "_zoneinfo", "uuid", "fractions",
 ])  # fmt: skip
 """Modules of classes written in C whose objects never change."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import gc
 import math
 import types
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
@@ -23,7 +23,7 @@ from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .code_that_reads import LOOKERS, Code
-from .facts import Absent, Class, Content, Fact, Items, Keys, Place
+from .facts import Absent, Class, Fact, Items, Keys, Place
 from .places import MISSING, Attributes, State, Variable, holder_of
 
 KEPT_UNDER = "_torchgrad_jax_operators"
@@ -180,7 +180,8 @@ class Notes:
             for item in copy:
                 self.lead(x, item)
             return
-        holder, entries = holder_of(x), entries_of(x)
+        holder = holder_of(x)
+        entries = {key: holder[key] for key in holder}
         if (missing := self.absent.get(id(x))) is not None:  # what the function has put there since is none of it
             entries = {key: value for key, value in entries.items() if key not in missing.was}
         self.fact(Keys(holder, list(entries)))
@@ -188,13 +189,6 @@ class Notes:
             self.lead(x, key)
             if not (isinstance(key, str) and key in UNWATCHED):
                 self.note(holder, x, key, value)
-
-    def note_content(self, x: Any, content: Any) -> bool:
-        """What is in an array; whether that is new."""
-        if not self.is_first("content", x):
-            return False
-        self.fact(Content(x, content))
-        return True
 
     def function_met(self, fn: types.FunctionType) -> list[Place]:
         """What a function was made of when it was met first: its code and defaults, its variables from outside."""
@@ -347,11 +341,6 @@ class Notes:
     def visit(self, x: Any, code: Code, placed: bool, named: bool) -> None:
         """Note what there is to note of an object, and hand on what it leads to; see `Reads`."""
         raise NotImplementedError
-
-
-def entries_of(x: dict[Any, Any]) -> dict[Any, Any]:
-    """The entries of a dict in its order, without asking its class."""
-    return dict(OrderedDict.items(x) if isinstance(x, OrderedDict) else dict.items(x))
 
 
 def _is_of_module(function: Any) -> bool:

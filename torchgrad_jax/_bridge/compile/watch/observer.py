@@ -203,9 +203,8 @@ class Observer:
             return
         if code.is_module and frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(_IMPORTS):
             name = frame.f_globals.get("__name__")
-            error = AsWritten(f"the module {name} is imported for the first time{_at(frame.f_back)}", lasting=False)
-            error.imports = name
-            raise error
+            text = f"the module {name} is imported for the first time{_at(frame.f_back)}"
+            raise AsWritten(text, lasting=False, imports=name)
         if id(code) not in self.ran:
             self.ran[id(code)] = code
         held = frame.f_globals
@@ -290,9 +289,8 @@ class Observer:
         name, held = frame.f_locals["name"], frame.f_globals
         module = f"{held['__name__']}.{name}"
         if name in held["_SUBMODULES"] and module not in sys.modules and importlib.util.find_spec(module) is not None:
-            error = AsWritten(f"{module} is loaded for the first time{_at(frame.f_back)}", lasting=False)
-            error.imports = module
-            raise error
+            text = f"{module} is loaded for the first time{_at(frame.f_back)}"
+            raise AsWritten(text, lasting=False, imports=module)
 
     def module_called(self, frame: types.FrameType) -> None:
         """A layer is called."""

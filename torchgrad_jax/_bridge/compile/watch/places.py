@@ -160,6 +160,10 @@ class Variable(Attributes):
     __slots__ = ()
     code = "{of}.get()"
 
+    def get(self, key: Any, default: Any) -> Any:
+        """Its value; where nobody has set it that is no default of its own, which is another place."""
+        return self.of.get(default)
+
     def __getitem__(self, key: Any) -> Any:
         return self.of.get()
 

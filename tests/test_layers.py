@@ -128,6 +128,10 @@ SHARED_SIBLINGS: Mapping[str, frozenset[str]] = {
 WINGS: Mapping[str, tuple[str, ...]] = {
     "_core": (
         "python_classes",
+        "python_code",
+        "python_objects",
+        "python_values",
+        "written_code",
         "builtin_functions",
         "signals",
         "state",

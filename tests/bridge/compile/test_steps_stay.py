@@ -465,8 +465,7 @@ def test_casts_that_an_unfinished_block_has_left_are_not_used(way, monkeypatch):
 # A compiled model inside of a checkpoint runs as it is written: what it saves goes through the checkpoint's hooks.
 @in_turn([make.__name__ for make in PARTS])
 @pytest.mark.parametrize(
-    ("make", "way"),
-    [(make, way) for make in PARTS for way in WAYS if (make, way) != (Checkpointed, "model")],
+    ("make", "way"), [(make, way) for make in PARTS for way in WAYS if (make, way) != (Checkpointed, "model")]
 )
 def test_part(make, way):
     assert_stays(make, way)

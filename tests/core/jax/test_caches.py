@@ -374,13 +374,13 @@ def test_other_threads_may_clear_at_any_time(limits):
 # --- no other caches ------------------------------------------------------------------------------
 
 BOUNDED_BY_THEIR_KEYS = {
-    "one per dtype, device, mesh, group, kind of node, name, function, module, or class of modules or batches": {
+    "one per dtype, device, mesh, group, kind of node, name, file, function, module, or class of modules or batches": {
         "_bridge/compile/trace/equal_steps.py", "_bridge/compile/arguments/object_trees.py",
         "_bridge/compile/watch/pure_calls.py", "_codegen/homes.py", "_core/builtin_functions.py",
         "_core/arrays/devices.py", "_core/arrays/division.py", "_core/arrays/dtypes.py", "_core/arrays/numbers.py",
         "_core/arrays/transfer.py", "_core/host/compiled_curves.py", "_core/host/one_thread.py", "_core/jax/caches.py",
         "_core/jax/homes.py", "_core/jax/linear_maps.py", "_core/jax/sizes.py",
-        "_core/random/exchanges.py", "_core/random/normals.py",
+        "_core/python_code.py", "_core/random/exchanges.py", "_core/random/normals.py",
         "_core/random/rng.py", "_core/random/rounding.py", "_engine/entry/parser.py",
         "_engine/entry/return_types.py", "_engine/graph/node.py", "_engine/graph/record.py",
         "_engine/memory/derivative_stops.py", "_engine/overrides/asking.py", "_engine/overrides/looking.py",

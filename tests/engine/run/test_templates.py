@@ -75,7 +75,9 @@ def test_another_shape_is_not_traced_and_gives_the_same_bits(name, monkeypatch):
         with monkeypatch.context() as patched:
             times = traced(patched)
             found = [gradient(CALLS[name], shape) for shape in ((8, 10), (6, 4), (4, 14))]
-        if not times:  # JAX's tables compare keys of which seven bits of the hashes agree: once in a while that is a guard
+        if (
+            not times
+        ):  # JAX's tables compare keys of which seven bits of the hashes agree: once in a while that is a guard
             break
     assert times == []
     monkeypatch.setattr(templates, "families", lambda *args: iter(()))

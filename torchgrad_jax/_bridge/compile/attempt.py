@@ -12,10 +12,11 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from ..._core.errors.messages import AsWritten, Unsupported
+from ..._core.errors.messages import AsWritten, NeedsPlainNumbers, Unsupported
 from ..._engine.memory.tensor import Tensor
 from . import explain
 from .arguments import object_trees
+from .arguments.changed_numbers import drifted_numbers
 from .arguments.number_arguments import NumberArguments
 from .calls import Again, AsIs, Call, How, Outcome, Request, WithPlainNumbers
 from .function_modes import under_autocast
@@ -26,7 +27,6 @@ from .program.program import CompiledProgram
 from .stance import POLICY
 from .trace.apart import stand_in
 from .trace.python_watch import PythonWatch
-from .watch.notes import NeedsPlainNumbers
 
 
 class Function(NamedTuple):
@@ -118,7 +118,7 @@ class Attempt:
         effect = self.watch.describe_effect(self.program.traced, self.numbers)
         if effect is None:
             return None
-        carries_more = self.patience.carry(self.watch.guards.drifted_numbers())
+        carries_more = self.patience.carry(drifted_numbers(self.watch.guards))
         return Again(Request()) if carries_more else AsIs(effect, How.WASTED, self.watch.once)
 
     def outcome_of(self, error: BaseException) -> AsIs | WithPlainNumbers | None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ..._core.errors.messages import AsWritten
+from ..._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ..._core.jax import caches
 from ..._core.signals import contextmanager
 from ..._core.state import DUAL, FUNCTION_MODE, IN_RUN, INFERENCE, MODES, OBSERVED, PACKING, UNDER_JAX, WRITE_LOCK
@@ -19,6 +19,7 @@ from ..._engine.memory.tensor import Tensor
 from . import explain
 from .arguments import object_trees
 from .arguments.array_arguments import is_array_input
+from .arguments.changed_numbers import drifted_numbers
 from .arguments.keys import recompile
 from .attempt import Attempt, Function
 from .calls import Again, AsIs, Call, How, Outcome, Ran, Request, WithPlainNumbers
@@ -34,7 +35,6 @@ from .stance import POLICY
 from .trace.apart import ONE_MEMORY
 from .trace.first_calls import Once
 from .verification import StaleProgramError, Verification
-from .watch.notes import NeedsPlainNumbers
 
 _OTHER_MODES = IN_RUN | DUAL | OBSERVED | PACKING | FUNCTION_MODE
 Run = Callable[[Entry, Any], Any]
@@ -442,7 +442,7 @@ class Compiled:
         """Trace the function once; if nothing speaks against its program, keep that and run it."""
         self.patience.trace_begins(reason)
         for entry in self.programs.of(call.key):  # numbers that were changed from outside may change again
-            self.patience.carry(entry.program.conditions.guards.drifted_numbers())
+            self.patience.carry(drifted_numbers(entry.program.conditions.guards))
         try:
             attempt = Attempt(self._function, call, request, self.patience)
         except NeedsPlainNumbers:

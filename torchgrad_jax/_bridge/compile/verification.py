@@ -24,7 +24,9 @@ import jax
 import numpy as np
 
 from ..._core.errors import warn
-from ..._core.errors.messages import AsWritten
+from ..._core.errors.messages import AsWritten, NeedsPlainNumbers
+from ..._core.python_code import is_ours
+from ..._core.python_values import PLAIN_VALUES, is_same_value
 from . import explain
 from .calls import AsIs, How
 from .program.entry import Clock, Entry
@@ -33,9 +35,6 @@ from .program.results import is_known
 from .stance import POLICY
 from .trace.outside_results import GivenContainer, OutsideTensor, OutsideView
 from .trace.traced_program import TracedProgram
-from .watch.code_that_reads import is_ours
-from .watch.notes import NeedsPlainNumbers
-from .watch.places import PLAIN_VALUES, is_same_value
 
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+|id=\d+|\bname=\w+")
 """What differs in the text of two programs without meaning anything."""

@@ -109,20 +109,44 @@ OP, CHECK, READ, WRITE, EVENT, ARRAY, GIVEN = range(7)
 """Kinds of steps of a log."""
 
 
-def same(a: Any, b: Any) -> bool:
-    """Whether Python code can't tell two numbers apart: they have one type, and 0.0 is not -0.0."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, complex):
-        return same(a.real, b.real) and same(a.imag, b.imag)
-    if a == b:
-        return not isinstance(a, float) or bool(a) or math.copysign(1, a) == math.copysign(1, b)
-    return a != a and b != b
-
-
 def plain(value: Any) -> Any:
     """The value in this run."""
     return value._value if type(value) is Number else value
+
+
+def form_of(x: Any) -> Any:
+    """Of what type a number is that can be followed: for a list or tuple of them its type and theirs. None for others.
+
+    A bool is none: code asks for it with `is`.
+    """
+    kind = type(x)
+    if kind is int or kind is float:
+        return kind
+    if kind is not list and kind is not tuple:
+        return None
+    kinds = tuple(map(type, x))
+    return (kind, kinds) if kinds and all(k is int or k is float for k in kinds) else None
+
+
+def with_plain_numbers(value: Any, around: frozenset[int] = frozenset()) -> Any:
+    """A value without carried numbers in it: itself, or a new tuple; lists and dicts are changed in place.
+
+    `around` are the identities of the containers that it is in, one of which it may be itself.
+    """
+    if type(value) not in (tuple, list, dict):
+        return plain(value)
+    if id(value) in around:
+        return value
+    around |= {id(value)}
+    if type(value) is dict:
+        value.update([(k, with_plain_numbers(v, around)) for k, v in value.items()])
+        return value
+    plain_items = [with_plain_numbers(v, around) for v in value]
+    if type(value) is list:
+        value[:] = plain_items
+    elif not all(map(operator.is_, value, plain_items)):
+        return tuple(plain_items)
+    return value
 
 
 def looked_at(value: Any) -> Any:

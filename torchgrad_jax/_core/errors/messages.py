@@ -54,13 +54,20 @@ class AsWritten(BaseException):
     It is no `Exception`, so that the traced function does not catch it.
     """
 
-    def __init__(self, reason: str, lasting: bool) -> None:
+    def __init__(self, reason: str, lasting: bool, imports: str | None = None) -> None:
         super().__init__(reason)
         self.lasting = lasting
         self.was_seen = False
         """Whether the function was seen to do something, or to read something, for which it cannot be compiled."""
-        self.imports: str | None = None
+        self.imports = imports
         """The module that it imports for the first time; once it is there, the function can be traced."""
+
+
+class NeedsPlainNumbers(BaseException):
+    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed.
+
+    It is no `Exception`, so that the traced function does not catch it.
+    """
 
 
 class InvalidBackend(TorchDynamoException):

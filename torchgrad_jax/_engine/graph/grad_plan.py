@@ -18,6 +18,7 @@ from ..._core.errors import messages as errors
 from ..._core.jax import abstract
 from ..._core.jax.caches import remember
 from ..._core.state import MODES
+from ..._core.written_code import compiled
 from ..._ops.aten import kernel_name, op_name
 from ..._ops.registry import Compares, Grad, NoGradient
 from ..._ops.saved_names import SAVED_TENSORS
@@ -486,8 +487,7 @@ def saver(ins: tuple[int, ...], outs: tuple[int, ...], n: int) -> Callable[..., 
         f"    if live: return (saved := {_tuple(saved)}), with_shared_values(saved, {_tuple(vers)})\n"
         f"    return {_tuple(saved)}, {_tuple(vers)}"
     )
-    exec(compile(source, f"{__file__}:save", "exec"), space)
-    return space["save"]
+    return compiled(source, space, "save", __file__)
 
 
 def getter(indices: Sequence[int]) -> Callable[[Any], Any]:

@@ -13,6 +13,7 @@ from jax.core import Tracer
 
 from ..._core.arrays import devices, dtypes, placement, uneven
 from ..._core.arrays.meta import Meta, meta
+from ..._core.python_code import declare_ours
 from ..._core.state import GRAD, IN_RUN, INFERENCE, MODES, UNDER_JAX
 
 
@@ -265,6 +266,9 @@ class Tensor:
 
 
 _new = object.__new__
+
+
+declare_ours(Tensor)
 
 
 def make(array: Any, m: Meta) -> Tensor:

@@ -15,6 +15,7 @@ from typing import Any
 
 from ..._core.builtin_functions import function_of, shown
 from ..._core.state import MODES
+from ..._core.written_code import compiled
 from ..memory.tensor import Tensor
 from . import asking
 from .asking import (
@@ -106,10 +107,8 @@ def _looking(getter: bool, closed: int) -> types.CodeType:
     """The code of a function that looks and closes over so many variables."""
     names = ", ".join(f"v{i}" for i in range(closed))
     parameters, given = ("self, *, _look", "self") if getter else ("*args, _look, **kwargs", "args, kwargs")
-    space: dict[str, Any] = {}
     text = _LOOKING.format(names=names, parameters=parameters, given=given)
-    exec(compile(text, f"{__file__}:looking", "exec"), space)  # tracebacks show no line of this file
-    return space["closing_over"](*[None] * closed).__code__
+    return compiled(text, {}, "closing_over", __file__)(*[None] * closed).__code__
 
 
 def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]:

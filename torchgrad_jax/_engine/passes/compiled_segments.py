@@ -30,6 +30,7 @@ from ..._core.arrays import summands, sums
 from ..._core.arrays.meta import Meta
 from ..._core.host import choice
 from ..._core.state import SETTINGS
+from ..._core.written_code import compiled
 from ..graph.formula import alone
 from ..run import executors, kept_calls
 from ..run.kept_calls import Step
@@ -234,8 +235,7 @@ class _Writer:
             lines.append(f"{target} = {step.fn}({', '.join(step.ins)})")
         lines.append(f"def backward_pass({', '.join(self.given)}):")
         text = "\n    ".join([*reversed(lines), f"return [{', '.join(results)}]"])
-        exec(compile(text, f"{__file__}:backward_pass", "exec"), space)
-        return space["backward_pass"]
+        return compiled(text, space, "backward_pass", __file__)
 
 
 def _formula(plan: Any, present: Sequence[bool], pick: tuple[int, ...] | None, *args: Any) -> list[Any]:

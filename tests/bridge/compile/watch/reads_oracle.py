@@ -7,8 +7,9 @@ spy.unguarded(entry)         # ["Model.scale"]: read by the call, and compared b
 
 import sys
 
-from torchgrad_jax._bridge.compile.watch.code_that_reads import OURS, code_of
-from torchgrad_jax._bridge.compile.watch.facts import Place, Size
+from torchgrad_jax._bridge.compile.watch.code_that_reads import code_of
+from torchgrad_jax._bridge.compile.watch.facts import Keys, Place
+from torchgrad_jax._core.python_code import OURS
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 
@@ -55,7 +56,7 @@ class Spy:
         """What was read and no guard of a program compares, in words."""
         guards = entry.program.conditions.guards
         places = {fact.at for fact in guards.facts if isinstance(fact, Place)}
-        whole = {id(fact.object) for fact in guards.each(Size)}
+        whole = {id(fact.object) for fact in guards.each(Keys)}
         return sorted(
             f"{type(x).__name__}.{name}"
             for at, (x, table, name) in self.read.items()

@@ -2,7 +2,7 @@
 
 Lives here: `keys.py`, by what a compiled function knows a call again; `object_trees.py`, dataclasses as containers;
 `array_arguments.py` and `number_arguments.py`, arrays of JAX and numbers as inputs; `number_log.py`, what a function
-does with numbers, which each run does again.
+does with numbers, which each run does again; `changed_numbers.py`, where it was seen to change some.
 
 May import: `_engine`, `_functions` and `watch`.
 

@@ -12,8 +12,8 @@ import numpy as np
 
 from ...._core.arrays import tree
 from ...._core.python_classes import is_python_class
+from ...._core.python_values import PLAIN_VALUES
 from ...._engine.memory.tensor import Tensor
-from ..watch.places import PLAIN_VALUES
 
 
 class OftenAnew(str):

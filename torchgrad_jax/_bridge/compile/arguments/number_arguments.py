@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import is_
 from typing import Any
 
-from ...._core.arrays.python_numbers import Number, looked_at, same
+from ...._core.arrays.python_numbers import Number, looked_at
+from ...._core.errors.messages import NeedsPlainNumbers
+from ...._core.python_values import same
 from ...._engine.memory.tensor import Tensor
-from ..watch.notes import NeedsPlainNumbers
 from .array_arguments import array_of, is_array_input
 from .object_trees import parts_of
 

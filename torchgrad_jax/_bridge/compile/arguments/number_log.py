@@ -16,11 +16,25 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from ...._core.arrays.python_numbers import ARRAY, CHECK, EVENT, GIVEN, OP, READ, WRITE, Number, Recording, plain, same
+from ...._core.arrays.python_numbers import (
+    ARRAY,
+    CHECK,
+    EVENT,
+    GIVEN,
+    OP,
+    READ,
+    WRITE,
+    Number,
+    Recording,
+    form_of,
+    plain,
+    with_plain_numbers,
+)
 from ...._core.errors.messages import Unsupported
+from ...._core.python_values import same
 from ...._core.signals import contextmanager
 from ...._engine.memory.tensor import Tensor
-from ..watch.facts import Scalar, form_of, with_plain_numbers
+from ..watch.facts import Scalar
 from ..watch.places import place_of
 from .keys import OftenAnew
 from .number_arguments import NumberArguments

@@ -22,8 +22,8 @@ from ...._core.arrays.devices import device
 from ...._core.arrays.dtypes import dtype
 from ...._core.errors.messages import AsWritten
 from ...._core.python_classes import is_python_class
+from ...._core.python_code import is_ours
 from ...._engine.memory.tensor import Tensor
-from ..watch.code_that_reads import is_ours
 
 _KINDS: dict[type, type] = {}
 """For each dataclass what stands for it in a `tree.Spec`."""

@@ -16,8 +16,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ...._core.written_code import Names, compiled
 from ...._engine.memory.tensor import Tensor
-from ..watch.facts import Comparisons, compiled
 
 Look = Callable[[Sequence[Any], int], bool]
 
@@ -78,8 +78,8 @@ def _is_short(entry: Any) -> bool:
 
 
 def _written(entry: Any, mode: int, kinds: Sequence[Any]) -> Look:
-    code = Comparisons()
-    args, lines = [f"x{i}" for i in range(len(kinds))], code.lines
+    code = Names()
+    args, lines = [f"x{i}" for i in range(len(kinds))], list[str]()
     for x, (m, requires) in zip(args, kinds):
         lines.append(f"{x}.__class__ is {code.name(Tensor)} and {x}._m is {code.name(m)}")
         lines.append(f"{x}._rg is {requires} and {x}._al is None and {x}._x is None and not {x}.__dict__")
@@ -94,4 +94,4 @@ def _written(entry: Any, mode: int, kinds: Sequence[Any]) -> Look:
         f"def takes(args, mode):\n  if mode != {mode} or len(args) != {len(args)}: return False\n"
         f"{unpacked}  return {' and '.join(lines)}\n"
     )
-    return compiled(source, code.names, "takes")
+    return compiled(source, code.known, "takes", __file__)

@@ -23,7 +23,7 @@ from ...._core.arrays.devices import device
 from ...._core.arrays.dtypes import FLOATING, dtype
 from ...._core.arrays.meta import Meta
 from ...._core.arrays.python_numbers import Number
-from ...._core.errors.messages import AsWritten
+from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ...._core.python_classes import is_python_class
 from ...._core.state import GRAD, MODES
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
@@ -40,7 +40,6 @@ from ..trace.outside_results import (
     refuse_used_leaf,
 )
 from ..trace.traced_program import RunState, resolve_argument
-from ..watch.notes import NeedsPlainNumbers
 from .compiled_backward import SpentGraph
 
 _KNOWN = (Tensor, Number, int, float, complex, str, bytes, type(None), dtype, device, np.generic, jax.Array)

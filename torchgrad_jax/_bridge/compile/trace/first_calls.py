@@ -11,18 +11,20 @@ import contextlib
 import gc
 import importlib
 import types
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import jax
 
 from ...._core.arrays.python_numbers import Number
+from ...._core.python_objects import parts_of
 from ...._engine.memory.tensor import Tensor
 from ..watch.facts import Scalar
 from ..watch.places import place_of
 
 _OF_A_TRACE = (Tensor, jax.Array, jax.core.Tracer, Number)
-_LEAD_ELSEWHERE = (types.FrameType, types.ModuleType)
+_ENDS = (*_OF_A_TRACE, types.FrameType, types.ModuleType)
+"""Classes of objects that are no further parts of what leads to them."""
 
 
 class Once(NamedTuple):
@@ -62,8 +64,12 @@ class Once(NamedTuple):
             return False
         at = {place_of(holder, key) for holder, key, _ in self.entries}
         made = [value for _, _, value in self.entries] if replaced else []
-        inside = {id(x) for x in _parts_of(made, lambda x: issubclass(type(x), type | types.FunctionType))}
+        inside = {id(x) for x in parts_of(made, _is_part) if _is_part(x) or issubclass(type(x), _OF_A_TRACE)}
         return not any(place.at in at or id(place.object) in inside for place in replaced)
+
+
+def _is_part(x: Any) -> bool:
+    return not issubclass(type(x), (*_ENDS, type, types.FunctionType))
 
 
 def is_of_no_trace(value: Any, young: Collection[int]) -> bool:
@@ -73,19 +79,9 @@ def is_of_no_trace(value: Any, young: Collection[int]) -> bool:
         value: the value.
         young: identities of objects that the function made.
     """
-    parts = _parts_of([value], lambda x: gc.is_tracked(x) and id(x) not in young)
+
+    def is_made(x: Any) -> bool:
+        return (id(x) in young or not gc.is_tracked(x)) and not issubclass(type(x), _ENDS)
+
+    parts = parts_of([value], is_made)
     return not any(issubclass(type(x), _OF_A_TRACE) for x in parts)  # `isinstance` would ask a user's object
-
-
-def _parts_of(values: Sequence[Any], is_outside: Callable[[Any], bool]) -> Iterator[Any]:
-    """Values and all that they lead to, up to what was there before; tensors and the like are no further parts."""
-    seen: set[int] = set()
-    rest = list(values)
-    while rest:
-        x = rest.pop()
-        if issubclass(type(x), _OF_A_TRACE):
-            yield x
-        elif id(x) not in seen and not issubclass(type(x), _LEAD_ELSEWHERE) and not is_outside(x):
-            seen.add(id(x))
-            yield x
-            rest += gc.get_referents(x)

@@ -10,12 +10,12 @@ from typing import Any
 
 from ...._core.arrays.meta import Meta
 from ...._core.errors.messages import AsWritten
+from ...._core.python_values import PLAIN_VALUES
 from ...._engine.graph.history import edge_of, grad_fn_of, requires_grad_of, view_node
 from ...._engine.memory.strided import storage_offset
 from ...._engine.memory.tensor import Alias, Tensor, Version, alias_of, is_plain
 from ...._engine.run.trace import ViewPlan
 from ..arguments import object_trees
-from ..watch.places import PLAIN_VALUES
 from .traced_program import RunState, resolve_argument
 
 

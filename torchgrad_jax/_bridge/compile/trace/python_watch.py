@@ -12,9 +12,11 @@ from typing import Any
 import jax
 
 from ...._core.errors.messages import AsWritten
+from ...._core.python_objects import parts_of
 from ...._core.signals import uninterrupted
 from ...._core.state import MODES, UNDER_JAX
 from ...._engine.memory.tensor import Tensor
+from ..arguments.changed_numbers import drifted_numbers, put_plain_numbers, take_scalars
 from ..arguments.number_arguments import NumberArguments
 from ..arguments.number_log import NumberLog, numbers_of, tensors_of_options
 from ..arguments.object_trees import containers_of
@@ -24,6 +26,9 @@ from ..watch.observer import CALLER, Observer
 from ..watch.places import MISSING, Attributes
 from .first_calls import Once, is_of_no_trace
 from .traced_program import TracedProgram
+
+_SWITCHES = (bool, str, type(None))
+"""Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
 
 
 class PythonWatch:
@@ -98,7 +103,7 @@ class PythonWatch:
             self.observer.leave()
             self.guards.reached_tensors.clear()
             self.guards.reached_beside.clear()
-            self.guards.put_plain_numbers()
+            put_plain_numbers(self.guards)
 
     def function_returned(self) -> None:
         """The function is done; its results are still to be described."""
@@ -120,7 +125,7 @@ class PythonWatch:
             reads.functions_ran(ran[self._taken :])
             self.guards.compares_identity = any(code.compares_identity for code in ran)
             self.guards.take(reads)
-            self.guards.take_scalars(self._scalars())
+            take_scalars(self.guards, self._scalars())
             self._taken = len(ran)
             reads.settle()
             if last:
@@ -150,16 +155,16 @@ class PythonWatch:
         self._watch_forms(program)
         changed = self.describe_change()
         if changed is not None:
-            switches = guards.switches()
+            switches = self._switches()
             if self.describe_change() is None:
                 changed, self.switches = None, switches
             for holder, key, value in switches:
                 holder[key] = value
-        if changed is not None and guards.keeps_traced_array():
+        if changed is not None and self._keeps_traced_array():
             raise AsWritten(
                 "it keeps an array of JAX outside that it computes; return the array, or keep a tensor", lasting=True
             )
-        replaced = guards.drifted_numbers()
+        replaced = drifted_numbers(guards)
         if replaced and self.observer.takes_a_lock:  # a counter of several threads, and a program takes no lock
             raise AsWritten("it changes a number while it has a lock", lasting=False)
         if not all(once.stays(replaced) for once in self.done):
@@ -172,6 +177,25 @@ class PythonWatch:
         if effect is None:
             guards.forget_arguments()
         return effect
+
+    def _switches(self) -> list[tuple[Any, Any, Any]]:
+        """Where a bool, a text or None has become another one: (holder, key, the new one).
+
+        What was there is put back.
+        """
+        found = []
+        for holder, key, before, now, given in list(self.guards.changes()):
+            if issubclass(type(now), _SWITCHES) and issubclass(type(before), _SWITCHES) and not given:
+                found.append((holder, key, now))
+                holder[key] = before
+        return found
+
+    def _keeps_traced_array(self) -> bool:
+        """Whether what the function has put somewhere is an array that JAX traces, of no use after the trace."""
+        put = [change.now for change in self.guards.changes()]
+        put += [x for fact in self.guards.changed_lists() for x in fact.of]
+        parts = parts_of(put, lambda x: issubclass(type(x), list | tuple | dict))
+        return any(issubclass(type(x), jax.core.Tracer) for x in parts)
 
     def _find_once(self) -> None:
         """Whether new entries are all that has changed, and may stay for the next trace to find."""

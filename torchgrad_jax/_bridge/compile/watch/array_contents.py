@@ -20,13 +20,8 @@ def array_content(held: Any) -> tuple[Any, ...]:
         return (held.dtype, held.dtype.names, held.tobytes())
     if not issubclass(type(held), np.ndarray):
         return (bytes(held),)
-    layout = held.strides, held.flags.writeable, held.dtype.names
-    return (
-        held.shape,
-        held.dtype,
-        np.ndarray.tobytes(held),
-        *layout,
-    )  # which a masked array would answer in its own way
+    held_bytes = np.ndarray.tobytes(held)  # which a masked array would give in its own way
+    return held.shape, held.dtype, held_bytes, held.strides, held.flags.writeable, held.dtype.names
 
 
 def objects_in(held: Any) -> list[Any]:

@@ -4,9 +4,7 @@
     code.attributes  # the names that it looks up in objects: frozenset({"weight", "scale"})
     code.globals     # the names that it looks up in its module: frozenset({"torch", "CONFIG"})
 
-Whose a code is decides whether it is looked at: code of this package's own machinery and of JAX is not; code of the
-standard library and of NumPy works for whoever called it; all other code is the user's, whichever library it stands
-in. The file decides, never the name of a module.
+Whose a code is decides whether it is looked at: ours is not, and a library's works for whoever called it.
 """
 
 from __future__ import annotations
@@ -17,112 +15,45 @@ import functools
 import os
 import re
 import sys
-import sysconfig
 import types
 import weakref
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...._core.python_classes import is_python_class
-from ...._engine.memory.tensor import Tensor
+from ...._core.python_code import CALLERS, OURS, PACKAGE, USERS, whose
 
-USERS, CALLERS, OURS = "users", "callers", "ours"
-"""Code that is looked at, code that works for its caller, and code that is not looked at."""
-
-_PACKAGE = os.path.realpath(os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)) + os.sep
-_LAYERS = (os.path.join(_PACKAGE, "nn", "modules", ""), os.path.join(_PACKAGE, "nn", "utils", ""))
-"""Parts of this package whose code is looked at as a user's: layers say by their own names what they read."""
-_STANDARD = tuple({os.path.realpath(sysconfig.get_path(kind)) + os.sep for kind in ("stdlib", "platstdlib")})
-_INSTALLED = re.compile(rf".*[{re.escape(os.sep)}](?:site|dist)-packages[{re.escape(os.sep)}]([^{re.escape(os.sep)}]+)")
-_NOT_LOOKED_AT = frozenset(
-    ["jax", "jaxlib", "ml_dtypes", "opt_einsum", "etils", "_pytest", "pluggy", "_distutils_hack", "coverage"]
-)
-"""Packages that run beneath this one, or around a test: what they read is not the function's doing."""
-_ABOUT_CODE = frozenset(["inspect.py", "typing.py", "ast.py", "linecache.py", "tokenize.py"])
-"""Files of the standard library that look at functions and classes themselves, which are watched by their identity."""
 _CALLED_AT_ANY_TIME = frozenset([("_weakrefset.py", "_remove"), ("weakref.py", "remove"), ("weakref.py", "_remove")])
 """Functions that run when an object dies, whoever's code is running then."""
-_WORKS_FOR_CALLERS = frozenset(["numpy", "typing_extensions"])
-
-_whose: dict[str, str] = {}
-
-
-def whose(filename: str) -> str:
-    """Whose the code in a file is."""
-    known = _whose.get(filename)
-    if known is None:
-        known = _whose[filename] = _find_whose(filename)
-    return known
-
-
-def _find_whose(filename: str) -> str:
-    if filename.startswith("<frozen importlib"):
-        return OURS  # an import of what is there already
-    if filename.startswith("<"):  # what a user types in, or text that a program made
-        return CALLERS if filename.startswith("<frozen") else USERS
-    path = os.path.realpath(filename)
-    if path.startswith(_PACKAGE):
-        return USERS if path.startswith(_LAYERS) else OURS
-    installed = _INSTALLED.match(path)
-    if installed is not None:
-        package = installed[1].removesuffix(".py")
-        return CALLERS if package in _WORKS_FOR_CALLERS else OURS if package in _NOT_LOOKED_AT else USERS
-    if not path.startswith(_STANDARD):
-        return USERS
-    return OURS if is_about_code(path) else CALLERS
-
-
-def is_about_code(path: str) -> bool:
-    """Whether a file of the standard library looks at functions and classes: its objects are a user's all the same."""
-    return os.path.basename(path) in _ABOUT_CODE and os.path.realpath(path).startswith(_STANDARD)
-
-
-_ours: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary({Tensor: True})
-
-
-def is_ours(cls: type) -> bool:
-    """Whether a class is defined in this package or in JAX: by the file of its methods, or of its module."""
-    known = _ours.get(cls)
-    if known is None:
-        held = [getattr(v, "fget", None) or getattr(v, "__func__", v) for v in list(vars(cls).values())]
-        files = [
-            v.__code__.co_filename for v in held if isinstance(v, types.FunctionType) and v.__module__ == cls.__module__
-        ]
-        if not files:
-            files = [getattr(sys.modules.get(cls.__module__), "__file__", None) or ""]
-        known = _ours[cls] = any(whose(file) == OURS and not is_about_code(file) for file in files)
-    return known
-
-
-_of_users: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
-
-
-def is_of_user(cls: type) -> bool:
-    """Whether a class is neither of Python, nor of this package or JAX."""
-    known = _of_users.get(cls)
-    if known is None:
-        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-        known = is_python_class(cls) and not is_ours(cls) and (file is None or whose(file) == USERS)
-        _of_users[cls] = known
-    return known
-
-
 _OP = dis.opmap
-_OF_GLOBALS = {_OP[name] for name in ("LOAD_NAME", "STORE_NAME", "STORE_GLOBAL", "DELETE_GLOBAL", "DELETE_NAME")}
-_OF_ATTRIBUTES = {_OP[name] for name in ("LOAD_METHOD", "STORE_ATTR", "DELETE_ATTR", "IMPORT_FROM") if name in _OP}
-_WRITES = {_OP["STORE_ATTR"], _OP["DELETE_ATTR"]}
-_LOAD_GLOBAL, _LOAD_ATTR, _LOAD_CONST = _OP["LOAD_GLOBAL"], _OP["LOAD_ATTR"], _OP["LOAD_CONST"]
-_IMPORT_NAME, _IS_OP, _MATCH_CLASS, _EXTENDED = (
-    _OP[name] for name in ("IMPORT_NAME", "IS_OP", "MATCH_CLASS", "EXTENDED_ARG")
-)
-_HANDLES, _HANDLER, _POP = _OP["CHECK_EXC_MATCH"], _OP["PUSH_EXC_INFO"], _OP["POP_TOP"]
-_LOAD_SUPER = _OP.get("LOAD_SUPER_ATTR", -1)
-_IN_CLASS = _OP.get("LOAD_FROM_DICT_OR_GLOBALS", -1)
-_LOAD_METHOD, _CLASS = _OP.get("LOAD_METHOD", -1), _OP["LOAD_BUILD_CLASS"]
 _METHODS_ARE_ATTRIBUTES = sys.version_info >= (3, 12)
+_NAMED = {
+    _OP[op]: (kind, shift)
+    for kind, shift, ops in (
+        ("globals", 1, "LOAD_GLOBAL"),
+        ("globals", 0, "LOAD_NAME STORE_NAME STORE_GLOBAL DELETE_GLOBAL DELETE_NAME LOAD_FROM_DICT_OR_GLOBALS"),
+        ("attributes", int(_METHODS_ARE_ATTRIBUTES), "LOAD_ATTR"),
+        ("attributes", 0, "LOAD_METHOD STORE_ATTR DELETE_ATTR IMPORT_FROM"),
+        ("attributes", 2, "LOAD_SUPER_ATTR"),
+        ("imports", 0, "IMPORT_NAME"),
+    )
+    for op in ops.split()
+    if op in _OP
+}
+"""Instructions with a name: of what it is a name, and how many bits of the argument come after it."""
+_LOAD_GLOBAL, _LOAD_ATTR, _LOAD_CONST = _OP["LOAD_GLOBAL"], _OP["LOAD_ATTR"], _OP["LOAD_CONST"]
+_LOADS = (_LOAD_GLOBAL, _LOAD_ATTR, _OP.get("LOAD_METHOD", -1))
+_WRITES = (_OP["STORE_ATTR"], _OP["DELETE_ATTR"])
+_STANDS_FOR = {
+    _OP["LOAD_BUILD_CLASS"]: ("globals", "__build_class__"),
+    _OP["MATCH_CLASS"]: ("attributes", "__match_args__"),
+}
+"""Instructions that look a name up without having it."""
+_HANDLES, _HANDLER, _POP, _IS_OP, _EXTENDED = (
+    _OP[name] for name in ("CHECK_EXC_MATCH", "PUSH_EXC_INFO", "POP_TOP", "IS_OP", "EXTENDED_ARG")
+)
 _NULL_AFTER = _OP["PUSH_NULL"] if sys.version_info >= (3, 13) else -1
 """What follows on a function that is called, where the interpreter has it there and not in front."""
-_CALLS = {_OP[name] for name in ("CALL", "CALL_FUNCTION_EX", "CALL_KW") if name in _OP}
 
 _FAST = {_OP[name] for name in ("LOAD_FAST", "LOAD_FAST_CHECK", "LOAD_FAST_BORROW") if name in _OP}
 _VARIABLES = _FAST | {_OP[name] for name in ("LOAD_DEREF", "LOAD_CLOSURE", "LOAD_GLOBAL", "LOAD_NAME") if name in _OP}
@@ -141,6 +72,8 @@ _WHOLE = frozenset(
 )
 """Names by which code gets all attributes of an object, or all variables of a module."""
 _OF_OBJECTS = _WHOLE - {"globals", "locals"}
+_GIVE_ALL = frozenset(["__getitem__", "globals", "__globals__", "f_globals"])
+"""Names of dicts of variables, and of what looks into a dict, where a text may be a name."""
 _TEXTS = frozenset(["repr", "str", "format", "print"])
 _CLASSES = frozenset(["isinstance", "issubclass", "type", "__class__"])
 _FORM = frozenset([
@@ -168,7 +101,7 @@ class Code:
         self.whose = whose(of.co_filename) if file is None else file
         if self.whose == CALLERS and (os.path.basename(of.co_filename), of.co_name) in _CALLED_AT_ANY_TIME:
             self.whose = OURS
-        self.is_package = self.whose == USERS and of.co_filename.startswith(_PACKAGE)
+        self.is_package = self.whose == USERS and of.co_filename.startswith(PACKAGE)
         """Whether it is a layer of this package, which takes numbers that are followed."""
         self.is_module = of.co_name == "<module>"
         """Whether it is the body of a module, or text that is evaluated."""
@@ -202,52 +135,8 @@ class Code:
         return "" if of is None else f" in {of.co_qualname} ({of.co_filename}:{of.co_firstlineno})"
 
     def _scan(self, code: types.CodeType) -> None:
-        attributes: set[str] = set()
-        of_globals: set[str] = set()
-        imports: set[str] = set()
-        values: set[str] = set()
-        looked_into: set[str] = set()
-        writes: set[str] = set()
-        matches = identity = self.catches = self.compares = False
-        before = loaded = -1
-        last = ""  # the name that was loaded last: of a value, unless it is called or looked into as a module is
-        for op, arg in instructions(code):
-            if last and op != _NULL_AFTER:
-                (looked_into if before == _LOAD_GLOBAL and _looks_into(code, op, arg) else values).add(last)
-            last = ""
-            if op == _LOAD_GLOBAL:
-                name = code.co_names[arg >> 1]
-                of_globals.add(name)
-                last = "" if arg & 1 else name
-            elif op == _LOAD_ATTR:
-                name = code.co_names[arg >> 1 if _METHODS_ARE_ATTRIBUTES else arg]
-                attributes.add(name)
-                if not (_METHODS_ARE_ATTRIBUTES and arg & 1) and not (before == _LOAD_GLOBAL and loaded & 1):
-                    last = name
-            elif op in _OF_ATTRIBUTES:
-                attributes.add(code.co_names[arg])
-                if op in _WRITES:
-                    writes.add(code.co_names[arg])
-            elif op in _OF_GLOBALS or op == _IN_CLASS:
-                of_globals.add(code.co_names[arg])
-            elif op == _LOAD_SUPER:
-                attributes.add(code.co_names[arg >> 2])
-            elif op == _IMPORT_NAME:
-                imports.add(code.co_names[arg])
-                of_globals.add("__import__")
-            elif op == _CLASS:
-                of_globals.add("__build_class__")
-            elif op in _COMPARES:
-                self.compares = True
-            elif op == _MATCH_CLASS:
-                matches = True
-            elif op == _IS_OP and before != _LOAD_CONST:
-                identity = True
-            elif op == _HANDLES:
-                self.catches |= before != _LOAD_GLOBAL or _handles_absence(code.co_names[loaded >> 1])
-            elif op == _POP and before == _HANDLER:  # `except:`
-                self.catches = True
-            before, loaded = op, arg
+        found = self._names_in(code)
+        attributes, of_globals = found["attributes"], found["globals"]
         texts = set(strings_in(code.co_consts)) - {"__builtins__"}  # whose names are looked up one by one
         named = attributes | of_globals
         self.computes_names = not _BY_NAME.isdisjoint(named) and _computes_names(code)
@@ -255,26 +144,21 @@ class Code:
         """Whether it may look at all attributes of an object, by whatever name."""
         self.looks_deep = self.whose == USERS and (self.looks_at_all or self.computes_names) and _looks_deep(code)
         """Whether that object may be one that it has found in this way."""
+        matches = "__match_args__" in attributes
         self.may_ask_for_absent = matches or not _BY_NAME.isdisjoint(named)
-        if (
-            self.may_ask_for_absent
-            or self.looks_at_all
-            or not named.isdisjoint(("__getitem__", "globals", "__globals__", "f_globals"))
-        ):
+        if self.may_ask_for_absent or self.looks_at_all or not _GIVE_ALL.isdisjoint(named):
             attributes |= {text for text in texts if _IDENTIFIER.match(text)}
         if "f_globals" in named:
             of_globals |= texts
-        if matches:
-            attributes.add("__match_args__")
         for text in texts if not named.isdisjoint(("format", "format_map", "eval", "exec")) else ():
-            found = names_in(text) - {"__builtins__"}
-            attributes |= found
-            of_globals |= found if "eval" in named or "exec" in named else set()
+            names = names_in(text) - {"__builtins__"}
+            attributes |= names
+            of_globals |= names if "eval" in named or "exec" in named else set()
         self.attributes, self.globals = frozenset(attributes), frozenset(of_globals)
-        self.only_called = (self.attributes | self.globals) - values - looked_into
+        self.imports, self.values, self.writes = map(frozenset, (found["imports"], found["values"], found["writes"]))
+        self.only_called = (self.attributes | self.globals) - self.values - found["looked into"]
         """Names of which it does nothing but call what they stand for."""
-        self.imports, self.values, self.writes = frozenset(imports), frozenset(values), frozenset(writes)
-        self.compares_identity = identity or "id" in of_globals
+        self.compares_identity |= "id" in of_globals
         """Whether it asks whether something is one object with something else than None, True and the like."""
         self.compares |= not _TEXTS.isdisjoint(of_globals)
         """Whether it may compare objects, or make text of them."""
@@ -284,6 +168,42 @@ class Code:
         """Whether it may ask of what class an object is."""
         self.reads_form = not _FORM.isdisjoint(named)
         self.reads_requires_grad = "requires_grad" in attributes
+
+    def _names_in(self, code: types.CodeType) -> dict[str, set[str]]:
+        """The names in the instructions, by what the code does with them; what else it does is noted here."""
+        found: dict[str, set[str]] = defaultdict(set)
+        self.catches = self.compares = self.compares_identity = False
+        before = loaded = -1
+        last = ""  # the name that was loaded last: of a value, unless it is called or looked into as a module is
+        for op, arg in instructions(code):
+            if last and op != _NULL_AFTER:
+                found["looked into" if before == _LOAD_GLOBAL and _looks_into(code, op, arg) else "values"].add(last)
+            last = ""
+            if op in _NAMED:
+                kind, shift = _NAMED[op]
+                name = code.co_names[arg >> shift]
+                found[kind].add(name)
+                if op in _WRITES:
+                    found["writes"].add(name)
+                elif op == _LOAD_GLOBAL:
+                    last = "" if arg & 1 else name
+                elif _is_attribute(op, arg) and not (before == _LOAD_GLOBAL and loaded & 1):
+                    last = name
+            elif op in _COMPARES:
+                self.compares = True
+            elif op in _STANDS_FOR:
+                kind, name = _STANDS_FOR[op]
+                found[kind].add(name)
+            elif op == _IS_OP and before != _LOAD_CONST:
+                self.compares_identity = True
+            elif op == _HANDLES:
+                self.catches |= before != _LOAD_GLOBAL or _handles_absence(code.co_names[loaded >> 1])
+            elif op == _POP and before == _HANDLER:  # `except:`
+                self.catches = True
+            before, loaded = op, arg
+        if found["imports"]:
+            found["globals"].add("__import__")
+        return found
 
 
 def _looks_into(code: types.CodeType, op: int, arg: int) -> bool:
@@ -444,9 +364,7 @@ def _is_variable(op: int, arg: int, given: set[int]) -> bool:
 
 def _name_in(code: types.CodeType, op: int, arg: int) -> str | None:
     """The name that an instruction looks up."""
-    if op == _LOAD_GLOBAL or (op == _LOAD_ATTR and _METHODS_ARE_ATTRIBUTES):
-        return code.co_names[arg >> 1]
-    return code.co_names[arg] if op in (_LOAD_ATTR, _LOAD_METHOD) else None
+    return code.co_names[arg >> _NAMED[op][1]] if op in _LOADS else None
 
 
 def _is_given_text(code: types.CodeType, steps: list[tuple[int, int]], at: int) -> bool:

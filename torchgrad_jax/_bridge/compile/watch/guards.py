@@ -11,41 +11,23 @@ read while it was traced; of that, what was there before and may change is guard
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import jax
-
-from ...._core.arrays.python_numbers import Number
+from ...._core.arrays.python_numbers import Number, with_plain_numbers
 from ...._core.errors.messages import AsWritten
+from ...._core.python_values import looks_the_same
 from ...._core.state import MODES, SETTINGS
 from ...._engine.memory.tensor import Tensor
-from . import places as holders
 from .array_contents import kept_results, results_of
 from .code_that_reads import Code
-from .facts import (
-    Absent,
-    Cached,
-    Content,
-    Fact,
-    Filled,
-    Items,
-    Order,
-    Place,
-    Scalar,
-    Size,
-    form_of,
-    with_plain_numbers,
-    written,
-)
+from .facts import Absent, Cached, Content, Fact, Filled, Items, Keys, Place, Scalar, written
 from .notes import UNWATCHED
-from .places import MISSING, Attributes, Entries, holder_of, is_same_value, place_of
+from .places import MISSING, Attributes, Entries, ListItems, Variable, holder_of, place_of
 from .reads import Reads
-
-_SWITCHES = (bool, str, type(None))
-"""Plain values that are no numbers: a program that was traced for one of them sets the same one in each run."""
 
 
 class Change(NamedTuple):
@@ -82,7 +64,7 @@ class FactList:
     @property
     def has_arrays(self) -> bool:
         """Whether the contents of arrays are compared."""
-        return any(type(fact) is Content for fact in self.facts)
+        return bool(self.each(Content))
 
     @property
     def holds(self) -> Callable[[], bool]:
@@ -123,7 +105,7 @@ class FactList:
         now, before = place.now(), place.was
         if now is before:
             return True
-        if not _looks_the_same(now, before):
+        if not looks_the_same(now, before):
             return False
         place.was = now
         self._rebind(now, before)
@@ -136,8 +118,8 @@ class FactList:
             return
         for fact in self.facts:
             if fact.object is before:
-                fact.of = now if type(fact) is Items else holder_of(now)
-                fact.was = list(now) if type(fact) is Items else fact.was
+                fact.of = ListItems(now) if type(fact.of) is ListItems else holder_of(now)
+                fact.was = list(now) if isinstance(fact, Items) else fact.was
         pairs = zip(now.values(), before.values()) if issubclass(type(now), dict) else zip(now, before)
         for a, b in pairs if not issubclass(type(now), set) else ():
             if a is not b:
@@ -163,25 +145,12 @@ class FactList:
         """Lists, sets and deques with other items."""
         return [fact for fact in self.each(Items) if not fact.is_same()]
 
-    def keeps_traced_array(self) -> bool:
-        """Whether what the function has put somewhere is an array that JAX traces, of no use after the trace."""
-        held = [change.now for change in self.changes()] + [x for fact in self.changed_lists() for x in fact.of]
-        seen: set[int] = set()
-        while held:
-            x = held.pop()
-            if issubclass(type(x), jax.core.Tracer):
-                return True
-            if issubclass(type(x), list | tuple | dict) and id(x) not in seen:
-                seen.add(id(x))
-                held += x.values() if issubclass(type(x), dict) else x
-        return False
-
     def added_entries(self) -> list[Change]:
         """What the function has put where nothing was."""
         there = {fact.at for fact in self.facts if isinstance(fact, Place)}
         found: dict[Any, Change] = {}
         for fact in self.facts:
-            if type(fact) is Size and isinstance(fact.of, dict | Entries) and not fact.holds():
+            if type(fact) is Keys and isinstance(fact.of, dict | Entries) and len(fact.of) != len(fact.was):
                 new = [key for key in fact.of if not _is_unwatched(key)]
             elif type(fact) is Absent and isinstance(fact.of, dict):
                 new = [key for key in fact.of if type(key) is str and key in fact.was]
@@ -191,27 +160,15 @@ class FactList:
                 found[place_of(fact.of, key)] = Change(fact.of, key, MISSING, fact.of[key], fact.given)
         return [entry for at, entry in found.items() if at not in there]
 
-    def switches(self) -> list[tuple[Any, Any, Any]]:
-        """Where a bool, a text or None has become another one: (holder, key, the new one).
-
-        What was there is put back.
-        """
-        found = []
-        for holder, key, before, now, given in list(self.changes()):
-            if issubclass(type(now), _SWITCHES) and issubclass(type(before), _SWITCHES) and not given:
-                found.append((holder, key, now))
-                holder[key] = before
-        return found
-
     def _drop(self, ids: set[int]) -> None:
         """Compare nothing of some objects."""
         if ids:
             self.replace([fact for fact in self.facts if id(fact.object) not in ids or type(fact) is Absent])
 
-    def _add_dict(self, x: Any) -> None:
+    def _add_dict(self, x: Any, in_order: bool = True) -> None:
         """All entries of a dict."""
         holder = holder_of(x)
-        self.facts.append(Size(holder, len(holder)))
+        self.facts.append(Keys(holder, list(holder), in_order))
         self.facts += [Place(holder, key, holder[key]) for key in list(holder) if not _is_unwatched(key)]
 
 
@@ -252,7 +209,7 @@ class PythonGuards(FactList):
         """Identities of what objects of before lead to: it is of before, too."""
         self._with_hooks: set[int] = set()
         for setting in AMBIENT:
-            self._add_dict(setting)
+            self._add_dict(setting, in_order=False)
         self.facts += [Place(Attributes(MODES), key, getattr(MODES, key)) for key in _MODES]
 
     @classmethod
@@ -301,12 +258,8 @@ class PythonGuards(FactList):
         if self._before_state:
             self.replace(self._before_state)
             self._before_state = []
-        places = {fact.at for fact in self.facts if isinstance(fact, Place)}
         for fact in sorted(self.facts, key=lambda fact: fact.rank):
-            if type(fact) is Size:
-                fact.remove_others(places)
-            else:
-                fact.restore()
+            fact.restore()
         self._holds = None
         self.replaced.clear()
 
@@ -316,13 +269,12 @@ class PythonGuards(FactList):
 
         So are the tensors that a gradient scaler made of its first scale.
         """
-        before = [fact.copied() for fact in self.facts]
+        before = [copy.copy(fact) for fact in self.facts]
         if any(optimizer is known for known in self.optimizers):
             state_dicts = [optimizer.state, *[v for v in optimizer.state.values() if isinstance(v, dict)]]
             self._drop({id(held) for held in state_dicts})
             for held in state_dicts:
                 self._add_dict(held)
-                self.facts += [Order(holder_of(held), list(held))] if len(held) > 1 else []
         else:
             made = [p for p in self.places if p.of is vars(optimizer) and p.was is None and isinstance(p.now(), Tensor)]
             if not made:
@@ -357,50 +309,6 @@ class PythonGuards(FactList):
         for held in (kept_results(fact.of) for fact in self.each(Cached)):
             self.add([Place(held, key, value) for key, value in held.items()])
 
-    # -- numbers that are read anew in each run
-    def put_plain_numbers(self) -> None:
-        """Put plain numbers where the function has put those that were followed while it was traced."""
-        # Each of these has its turn: a number in it is a number at a place.
-        watched = frozenset([*self.visited_ids, *self.arguments])
-        for holder, key, _, now, given in list(self.changes()):
-            if (plain_value := with_plain_numbers(now, watched)) is not now:
-                holder[key] = plain_value
-                self.replaced.append(Scalar(holder, key, given))
-        for fact in self.changed_lists():
-            items = list(fact.of)
-            plain_items = [with_plain_numbers(v, watched) for v in items]
-            replaced = [i for i, v in enumerate(items) if plain_items[i] is not v]
-            if replaced:
-                self.replaced += [Scalar(holders.Items(fact.of), i, fact.given) for i in replaced]
-                fact.fill(plain_items)
-
-    def take_scalars(self, scalars: Iterable[Scalar]) -> None:
-        """Numbers that are read anew in each run are not compared; one may be an item of a list."""
-        wanted = {scalar.at: scalar for scalar in scalars}
-        lists = {of for of, _ in wanted}
-        facts: list[Fact] = []
-        for fact in self.facts:
-            if type(fact) is Items and type(fact.of) is list and id(fact.of) in lists:
-                items = holders.Items(fact.of)
-                facts += [Size(items, len(fact.was)), *[Place(items, i, v) for i, v in enumerate(fact.was)]]
-            else:
-                facts.append(fact)
-        self.replace([*wanted.values(), *[f for f in facts if not (isinstance(f, Place) and f.at in wanted)]])
-
-    def drifted_numbers(self) -> list[Scalar]:
-        """The places where a number has become another one; without those in containers among the arguments."""
-        drifted = [scalar for scalar in self.replaced if not scalar.given]
-        for holder, key, before, now, given in self.changes():
-            can_be_put = not given and not isinstance(holder, holders.Fixed)
-            if can_be_put and form_of(now) and form_of(before) and not _looks_the_same(now, before):
-                drifted.append(Scalar(holder, key))
-        for fact in self.changed_lists():
-            if type(fact.of) is list and len(fact.of) == len(fact.was) and not fact.given:
-                pairs = enumerate(zip(fact.of, fact.was))
-                numbers = [i for i, (a, b) in pairs if form_of(a) and form_of(b) and not is_same_value(a, b)]
-                drifted += [Scalar(holders.Items(fact.of), i) for i in numbers]
-        return drifted
-
     # -- taking over what was read
     def take(self, reads: Reads, *, refuses: bool = True) -> None:
         """Guard what a function can have read of what was there before.
@@ -421,7 +329,7 @@ class PythonGuards(FactList):
                 fact.given = True
             self.facts.append(fact)
         self._holds = None
-        self.visited_ids.update(id(f.object) for f in self.facts if type(f) in (Size, Items) and not f.given)
+        self.visited_ids.update(id(f.object) for f in self.facts if isinstance(f, Items) and not f.given)
         self._only_state = dict(reads.only_state)
         self.optimizers = [x for x in reads.optimizers.values() if self._is_outside(x, reads)]
         self.schedules = [x for x in reads.schedules.values() if self._is_outside(x, reads)]
@@ -463,8 +371,8 @@ class PythonGuards(FactList):
         """Guard what other guards compare, as it was when this function looked at it, if it has."""
         for fact in guards.facts:
             known = fact.at in reads.known if type(fact) is Place else id(fact.object) in reads.contained
-            if not (known and type(fact) in (Place, Size, Order, Items)):
-                self.facts.append(fact.copied())
+            if not (known and isinstance(fact, Place | Items)):
+                self.facts.append(copy.copy(fact))
         self._holds = None
 
     def _find_tensors(self, reads: Reads) -> None:
@@ -473,7 +381,7 @@ class PythonGuards(FactList):
         self.met_again.clear()
         values, given = list[Any](), list[Any]()
         for fact in self.facts:
-            held = [fact.was] if type(fact) is Place else fact.was if type(fact) in (Items, Order) else ()
+            held = [fact.was] if type(fact) is Place else fact.was if isinstance(fact, Items) else ()
             (given if fact.given else values).extend(held)
         for fact in self.each(Cached):  # which may keep each result in a link
             values += [value for value in results_of(fact.of) if id(value) not in reads.ages.young]
@@ -504,7 +412,7 @@ class PythonGuards(FactList):
             key, value = place.key, place.was
             if id(value) not in reads.ages.young or _is_followed(value) or id(place.object) in reads.ages.young:
                 continue
-            if isinstance(place.of, holders.Variable) or getattr(place.of, "by_value", False):
+            if isinstance(place.of, Variable) or place.by_value:
                 continue
             if not (type(key) is str and key == "__dict__"):  # which may be made when it is asked for
                 name = key if isinstance(key, str) else type(key).__name__
@@ -529,22 +437,3 @@ def _is_followed(value: Any) -> bool:
     if issubclass(type(value), tuple | list):
         return any(type(v) is Number for v in value)
     return type(value) in (Number, dict)
-
-
-def _looks_the_same(now: Any, before: Any, depth: int = 0) -> bool:
-    """Whether code cannot tell two values apart: equal plain values, or a new container of the same items."""
-    if is_same_value(now, before):
-        return True
-    if (
-        type(now) is not type(before)
-        or type(now) not in (list, dict, tuple, set)
-        or len(now) != len(before)
-        or depth > 8
-    ):
-        return False
-    if issubclass(type(now), set):
-        return now == before
-    if issubclass(type(now), dict):
-        same_keys = all(map(is_same_value, now, before))
-        return same_keys and all(_looks_the_same(now[k], before[k], depth + 1) for k in now)
-    return all(_looks_the_same(a, b, depth + 1) for a, b in zip(now, before))

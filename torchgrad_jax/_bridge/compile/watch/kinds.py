@@ -21,7 +21,7 @@ import types
 import weakref
 from collections import OrderedDict, defaultdict, deque, namedtuple
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextvars import Context, ContextVar
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -29,14 +29,15 @@ import numpy as np
 
 from ...._core.errors.messages import AsWritten
 from ...._core.python_classes import is_python_class
+from ...._core.python_code import CALLERS, OURS, USERS, is_of_user, is_ours, whose
+from ...._core.python_objects import dict_of
 from ...._engine.memory.tensor import Tensor
-from .array_contents import ARRAYS, array_content, kept_results, objects_in, results_of
-from .code_that_reads import CALLERS, LOOKERS, OURS, USERS, Code, code_of, is_of_user, is_ours, whose
-from .facts import Alive, Cached
+from .array_contents import ARRAYS, array_content, objects_in, results_of
+from .code_that_reads import LOOKERS, Code, code_of
+from .facts import Alive, Cached, Content
 from .notes import Notes
-from .object_contents import containers_in, dict_of
-from .places import LOCKS, MISSING, Attributes, Cell, Class, Fixed, Lock, OfThread, before_it_was_taken
-from .pure_calls import EFFECT, context_of_decimals, describe, variables_of_context, verdict
+from .places import LOCKS, MISSING, Attributes, Class, Fixed, Lock, OfThread, before_it_was_taken
+from .pure_calls import EFFECT, context_of_decimals, describe, verdict
 
 Kind = Callable[[Notes, Any, Code, bool, bool], None]
 _NO_ATTRIBUTES = types.MappingProxyType[str, Any]({})
@@ -49,18 +50,14 @@ _NO_ATTRIBUTES = types.MappingProxyType[str, Any]({})
 def instance(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An object of a user's class."""
     cls = type(x)
-    if cls is decimal.Decimal:
-        r.state(context_of_decimals)
     if hasattr(cls, "__del__") and not r.ages.is_old(x):
         raise AsWritten(f"it makes a {cls.__name__}, which may act when it is gone (__del__)", lasting=False)
     special_methods(r, cls)
     if code.reads_class:
         r.note_class(x)
         _described(r, cls, code)
-    if ("slots", id(cls)) not in r.once:
-        r.once.add(("slots", id(cls)))
-        for name in _unnamed_slots(cls):
-            of_class(r, cls, name, code)
+    for name in _unnamed_slots(cls) if r.is_first("slots", cls) else ():
+        of_class(r, cls, name, code)
     held = dict_of(x)
     if code.compares and isinstance(held, dict) and issubclass(cls, types.SimpleNamespace):
         container(r, held, code, True, False)
@@ -70,11 +67,9 @@ def instance(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
 def attributes(r: Notes, held: Any, x: Any, code: Code, named: bool) -> None:
     """The attributes of an object that code names; `held` is its dict."""
     names, cls = r.names(code), type(x)
-    r.owners[id(held)] = x
     has_dict = isinstance(held, OfThread) or dict_of(x) is not None
     there = names & held.keys()
-    for name in there:
-        r.place(held, name, code)
+    r.entries(held, x, there, code)
     if there:
         _behind_attributes(r, cls, frozenset(there))
     rest = names - there
@@ -101,10 +96,7 @@ def attributes(r: Notes, held: Any, x: Any, code: Code, named: bool) -> None:
 
 def _behind_attributes(r: Notes, cls: type, names: frozenset[str]) -> None:
     """What a class has under the names of attributes of an instance: a descriptor there would come before these."""
-    if ("behind", id(cls), names) in r.once:
-        return
-    r.once.add(("behind", id(cls), names))
-    for base in filter(is_of_user, cls.__mro__):
+    for base in filter(is_of_user, cls.__mro__) if r.is_first("behind", cls, names) else ():
         found = names & base.__dict__.keys()
         r.note_absent(base, names - found)
         for name in found:
@@ -119,10 +111,8 @@ def _of_layer(r: Notes, held: Any, x: Any, code: Code, names: frozenset[str]) ->
     for kind in ("_parameters", "_buffers", "_modules"):
         inner = held.get(kind)
         if inner:
-            r.owners[id(inner)] = x
             hits = names & inner.keys()
-            for name in hits:
-                r.place(inner, name, code)
+            r.entries(inner, x, hits, code)
             there |= hits
     if there:
         _behind_attributes(r, type(x), frozenset(there))
@@ -134,15 +124,18 @@ def _of_layer(r: Notes, held: Any, x: Any, code: Code, names: frozenset[str]) ->
 
 
 def _all_attributes(r: Notes, held: Any, x: Any, cls: type, code: Code) -> None:
-    if ("all", id(x)) in r.once:
-        return
-    r.once.add(("all", id(x)))
-    if isinstance(held, dict):
-        container(r, held, code, True, False)
+    if r.is_first("all", x):
+        if isinstance(held, dict):
+            container(r, held, code, True, False)
+        _all_of_class(r, cls, code, x)
+
+
+def _all_of_class(r: Notes, cls: type, code: Code, x: Any = None) -> None:
+    """All that a class has, but for methods that Python itself calls, and the slots of `x`, an instance."""
     looks_on = code.looks_deep  # also in what nobody names: there methods of Python's own classes are no matter
     for base in filter(is_of_user if looks_on else is_python_class, cls.__mro__):
         for name, value in list(vars(base).items()) if not is_ours(base) else ():
-            if issubclass(type(value), types.MemberDescriptorType):
+            if x is not None and issubclass(type(value), types.MemberDescriptorType):
                 r.put(Attributes(x), x, name, getattr(x, name, MISSING), code)
             elif not (name.startswith("__") and name.endswith("__")):
                 of_class(r, cls, name, code)
@@ -181,9 +174,12 @@ def tensor(r: Notes, x: Tensor, code: Code, placed: bool) -> None:
                 r.push(hooks, code, True, False, False)
 
 
-def _of_thread(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
-    """Attributes that each thread has for itself."""
-    attributes(r, OfThread(x), x, code, named)
+def everything(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
+    """All attributes of an object."""
+    held = dict_of(x)
+    if held is not None:
+        r.owners[id(held)] = x
+        container(r, held, code, True, named)
 
 
 def whole(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
@@ -191,28 +187,23 @@ def whole(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
 
     An iterator is one for what it iterates over, too.
     """
-    held = dict_of(x)
-    if held is not None:
-        r.owners[id(held)] = x
-        r.note_class(x)
-        container(r, held, code, True, named and hasattr(type(x), "__next__"))
+    r.note_class(x)
+    everything(r, x, code, placed, named and hasattr(type(x), "__next__"))
 
 
 def ours(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An object of this package: attributes that code names, such as a flag."""
     held = dict_of(x)
-    for name in () if held is None else r.names(code) & held.keys():
-        r.owners[id(held)] = x
-        r.place(held, name, code, goes_on=False)
+    if held:
+        r.entries(held, x, r.names(code) & held.keys(), code, goes_on=False)
 
 
 def layer_called(r: Notes, code: Code, module: Any) -> None:
     """A layer is called: what the call itself looks at."""
     held = vars(module)
     r.owners[id(held)] = module
-    if ("called", id(module)) in r.once:
+    if not r.is_first("called", module):
         return
-    r.once.add(("called", id(module)))
     r.note_class(module)
     of_class(r, type(module), "__call__", code)
     for name in ("forward", "_compiled_call_impl"):
@@ -252,62 +243,67 @@ def optimizer(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
             container(r, held[name], code, True, False)
 
 
+def containers_in(x: Any) -> Iterator[Any]:
+    """A dict or list and those in it."""
+    if issubclass(type(x), dict | list):
+        yield x
+    for part in x.values() if issubclass(type(x), dict) else x if issubclass(type(x), list | tuple) else ():
+        if issubclass(type(part), dict | list | tuple):
+            yield from containers_in(part)
+
+
 def schedule(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A schedule of learning rates: all of it."""
     if id(x) not in r.schedules:
         r.schedules[id(x)] = x
         r.pending.append(x)
-        r.owners[id(vars(x))] = x
-    container(r, vars(x), code, True, False)
+    everything(r, x, code, placed, False)
 
 
 # --- classes --------------------------------------------------------------------------------------------------
 
 
 def of_class(r: Notes, cls: type, name: str, code: Code) -> Any:
-    """What a class has under a name, and that none of the classes before it has it."""
-    bases = cls.__mro__
-    if ("bases", id(cls)) not in r.once:
-        r.once.add(("bases", id(cls)))
-        for base in bases:
-            if is_python_class(base) and not is_ours(base):
-                r.put(Attributes(base), base, "__bases__", base.__bases__)
-    for at, base in enumerate(bases):
+    """What a class has under a name, and that none of the classes before it has it; all that `super()` may find."""
+    for base in _users_bases(cls) if r.is_first("bases", cls) else ():
+        r.put(Attributes(base), base, "__bases__", base.__bases__)
+    found, without = MISSING, list[type]()
+    for base in cls.__mro__:
         if name not in base.__dict__:
+            without.append(base)
             continue
-        for earlier in filter(is_python_class, bases[:at]):
-            r.note_absent(earlier, (name,))
+        value = base.__dict__[name]
         if is_python_class(base):
-            r.put(Class(base), base, name, base.__dict__[name])
-        if not is_ours(base):
-            _value_of_class(r, base.__dict__[name], code)
-        if code.calls_super:
-            _behind(r, bases[at + 1 :], name, code)
-        return base.__dict__[name]
-    return MISSING
+            r.put(Class(base), base, name, value)
+        for part in _parts_of_member(value) if not is_ours(base) else ():
+            r.push(part, code, True, True, False)
+        found = value if found is MISSING else found
+        if not code.calls_super:
+            break
+    if found is not MISSING:
+        _absent(r, without, (name,))
+    return found
 
 
-def _behind(r: Notes, bases: Iterable[type], name: str, code: Code) -> None:
-    """What `super()` may find: the same name in the classes behind."""
-    for base in filter(is_python_class, bases):
-        if name not in base.__dict__:
-            r.note_absent(base, (name,))
-            continue
-        r.put(Class(base), base, name, base.__dict__[name])
-        if not is_ours(base):
-            _value_of_class(r, base.__dict__[name], code)
+def _users_bases(cls: type) -> list[type]:
+    """A class and its bases, without those of this package and those written in C."""
+    return [base for base in cls.__mro__ if is_python_class(base) and not is_ours(base)]
 
 
-def _value_of_class(r: Notes, value: Any, code: Code) -> None:
-    parts: tuple[Any, ...] = (value,)
-    if issubclass(type(value), property):
-        parts = (value.fget, value.fset, value.fdel, *(() if type(value) is property else (value,)))
-    elif issubclass(type(value), staticmethod | classmethod):
-        parts = (value.__func__,)
-    elif issubclass(type(value), types.MemberDescriptorType | types.GetSetDescriptorType):
-        parts = ()
-    for part in parts:
-        r.push(part, code, True, True, False)
+def _absent(r: Notes, classes: Iterable[type], names: Collection[str]) -> None:
+    """Names that some classes do not have."""
+    for base in filter(is_python_class, classes if names else ()):
+        r.note_absent(base, names)
+
+
+def _parts_of_member(value: Any) -> tuple[Any, ...]:
+    """What runs, or is given, where code asks for what a class has."""
+    cls = type(value)
+    if issubclass(cls, property):
+        return (value.fget, value.fset, value.fdel, *(() if cls is property else (value,)))
+    if issubclass(cls, staticmethod | classmethod):
+        return (value.__func__,)
+    return () if issubclass(cls, types.MemberDescriptorType | types.GetSetDescriptorType) else (value,)
 
 
 def _on_class(r: Notes, cls: type, code: Code, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
@@ -319,13 +315,8 @@ def _on_class(r: Notes, cls: type, code: Code, names: Iterable[str]) -> tuple[li
         kept |= types.GetSetDescriptorType
     data = [name for name in found if issubclass(type(values[name]), kept) and name not in ("__class__", "__dict__")]
     missing = [name for name, v in values.items() if v is MISSING]
-    _absent_on_bases(r, cls, _noticed(r, code, missing, cls))
+    _absent(r, cls.__mro__, _noticed(r, code, missing, cls))
     return found, data, missing
-
-
-def _absent_on_bases(r: Notes, cls: type, names: Collection[str]) -> None:
-    for base in filter(is_python_class, cls.__mro__ if names else ()):
-        r.note_absent(base, names)
 
 
 def class_(r: Notes, x: type, code: Code, placed: bool, named: bool) -> None:
@@ -341,26 +332,19 @@ def class_(r: Notes, x: type, code: Code, placed: bool, named: bool) -> None:
     matched = vars(x).get("__match_args__")
     if "__match_args__" in code.attributes and isinstance(matched, tuple):
         r.add_names(code, matched)
-    for name in r.names(code):
-        here = of_class(r, x, name, code)
-        if here is MISSING and type(x) is not type and of_class(r, type(x), name, code) is not MISSING:
-            _absent_on_bases(r, x, (name,))
-    absent = [n for n in r.names(code) if not any(n in base.__dict__ for base in x.__mro__)]
-    _absent_on_bases(r, x, _noticed(r, code, absent))
+    *_, missing = _on_class(r, x, code, r.names(code))
+    for name in missing if type(x) is not type else ():
+        if of_class(r, type(x), name, code) is not MISSING:
+            _absent(r, x.__mro__, (name,))
     if (named or code.looks_deep) and (code.looks_at_all or code.computes_names) and not is_ours(x):
-        for base in filter(is_of_user if code.looks_deep else is_python_class, x.__mro__):
-            for name in list(vars(base)):
-                if not (name.startswith("__") and name.endswith("__")):
-                    of_class(r, x, name, code)
+        _all_of_class(r, x, code)
 
 
 def special_methods(r: Notes, cls: type) -> None:
     """Methods that Python itself calls where a class has them, and goes on without where it has not."""
     for base in cls.__mro__:
-        if ("special", id(base)) not in r.once:
-            r.once.add(("special", id(base)))
-            if is_of_user(base):
-                r.note_absent(base, _SPECIAL.difference(base.__dict__))
+        if r.is_first("special", base) and is_of_user(base):
+            r.note_absent(base, _SPECIAL.difference(base.__dict__))
 
 
 _OF_OPERATORS = """add sub mul matmul truediv floordiv mod divmod pow lshift rshift and xor or"""
@@ -381,9 +365,8 @@ def _described(r: Notes, cls: type, code: Code) -> None:
     names = r.names(code)
     for name in names & _OF_CLASSES:
         r.put(Attributes(cls), cls, name, getattr(cls, name))
-    for base in cls.__mro__ if not _DESCRIBE.isdisjoint(names | code.globals) else ():
-        if is_python_class(base) and not is_ours(base):
-            of_class(r, base, "__annotations__", code)
+    for base in _users_bases(cls) if not _DESCRIBE.isdisjoint(names | code.globals) else ():
+        of_class(r, base, "__annotations__", code)
 
 
 _OF_CLASSES = frozenset(["__name__", "__qualname__"])
@@ -392,8 +375,8 @@ _OF_CLASSES = frozenset(["__name__", "__qualname__"])
 
 def _unnamed_slots(cls: type) -> Iterator[str]:
     """Methods that Python itself calls, such as `__call__`, which are no function of that name: a lambda, a partial."""
-    for base in filter(is_python_class, cls.__mro__):
-        for name, value in () if is_ours(base) else list(vars(base).items()):
+    for base in _users_bases(cls):
+        for name, value in list(vars(base).items()):
             if not (name.startswith("__") and callable(value)):
                 continue
             of = getattr(value, "__objclass__", None) or getattr(value, "__self__", None)
@@ -424,11 +407,9 @@ def module(r: Notes, x: types.ModuleType, code: Code, placed: bool, named: bool)
             r.note_absent(held, (name,))
     if "__getattr__" in held and not ours:
         r.push(held["__getattr__"], code, True, True)
-    all_of_it = named and code.looks_at_all and not code.globals.isdisjoint(("vars", "dir"))
     users = whose(str(getattr(x, "__file__", ""))) is USERS and x.__name__ not in sys.builtin_module_names
-    if code.computes_names and named and not all_of_it:
-        all_of_it = users
-    if all_of_it and not ours:
+    lists = code.looks_at_all and not code.globals.isdisjoint(("vars", "dir"))
+    if named and not ours and (lists or (code.computes_names and users)):
         container(r, held, code, True, False)
         for name, value in held.items() if code.looks_deep and users else ():
             if not name.startswith("__"):
@@ -461,14 +442,10 @@ _DESCRIBE = frozenset(["signature", "getfullargspec", "get_annotations", "get_ty
 def function(r: Notes, x: types.FunctionType, code: Code, placed: bool, named: bool) -> None:
     """A function: its attributes and defaults; what it is made of counts if it runs."""
     ours, held, names = whose(x.__code__.co_filename) is OURS, x.__dict__, r.names(code)
-    if held:
-        r.owners[id(held)] = x
-        for name in names & held.keys():
-            r.place(held, name, code)
-        if "__wrapped__" in held:
-            r.push(held["__wrapped__"], code, True, True)
+    r.entries(held, x, names & held.keys(), code)
+    r.push(held.get("__wrapped__"), code, True, True)
     for cell in (x.__closure__ or ()) if ours or held else ():
-        inner = Cell(cell).get("cell_contents", MISSING)
+        inner = Attributes(cell).get("cell_contents", MISSING)
         if isinstance(inner, types.FunctionType | types.MethodType):
             r.push(inner, code, True, True)
     if ours:
@@ -483,8 +460,7 @@ def function(r: Notes, x: types.FunctionType, code: Code, placed: bool, named: b
     for name in _OF_FUNCTIONS if describes else names & _OF_FUNCTIONS:
         r.put(Attributes(x), x, name, getattr(x, name), code)
     if "__globals__" in code.attributes:
-        for name in names & x.__globals__.keys():
-            r.place(x.__globals__, name, code)
+        r.entries(x.__globals__, x, names & x.__globals__.keys(), code)
     if x.__kwdefaults__:
         r.owners[id(x.__kwdefaults__)] = x
         container(r, x.__kwdefaults__, code, True, False)
@@ -525,19 +501,18 @@ def _by_any_name(r: Notes, method: Any, x: Any, code: Code) -> None:
 _OF_ATTRIBUTES = frozenset(["__getattribute__", "__setattr__", "__delattr__"])
 
 
-def _names(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
-    """What looks up attributes by name: the names."""
-    r.add_names(code, (n for text in x.__reduce__()[1] if isinstance(text, str) for n in text.split(".")))
+def _names_given_to(x: Any) -> Iterator[str]:
+    """The names that an `attrgetter` or a `methodcaller` looks up."""
+    return (name for text in x.__reduce__()[1] if isinstance(text, str) for name in text.split("."))
 
 
 def cached(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A function that keeps its results: the function, and the results."""
     own_attributes(r, x, code, named)
-    if ("cached", id(x)) not in r.once:
-        r.once.add(("cached", id(x)))
+    if r.is_first("cached", x):
         if issubclass(type(x.__wrapped__), types.FunctionType):
             r.caches[id(x.__wrapped__.__code__)] = x
-        r.fact(Cached(x, frozenset(kept_results(x))))
+        r.fact(Cached(x))
         r.results[id(x)] = results_of(x)
     for result in r.results[id(x)]:
         r.push(result, code, placed, named)
@@ -571,7 +546,9 @@ def container_of_a_class(r: Notes, x: Any, code: Code, placed: bool, named: bool
 
 def array_(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An array: its elements, and its attributes."""
-    is_new = placed and r.note_content(x, array_content(x) if placed else None)
+    is_new = placed and r.is_first("content", x)
+    if is_new:
+        r.fact(Content(x, array_content(x)))
     for v in objects_in(x):
         r.push(v, code, placed, True, is_new)
     if issubclass(type(x), np.ndarray) and x.base is not None and "base" in r.names(code):
@@ -598,12 +575,7 @@ def partial(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
 
 def cell(r: Notes, x: types.CellType, code: Code, placed: bool, named: bool) -> None:
     """A closure's cell: what is in it."""
-    r.put(Cell(x), x, "cell_contents", Cell(x).get("cell_contents", MISSING), code)
-
-
-def memory(r: Notes, x: memoryview, code: Code, placed: bool, named: bool) -> None:
-    """A view of memory: the array that it belongs to."""
-    r.push(x.obj, code, placed, named)
+    r.put(Attributes(x), x, "cell_contents", Attributes(x).get("cell_contents", MISSING), code)
 
 
 def weak(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
@@ -614,8 +586,7 @@ def weak(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     there: Any = x() if is_ref else _behind_proxy(x)
     if is_ref or there is not None:
         r.behind_weak.add(id(there))
-        if ("weak", id(x)) not in r.once:
-            r.once.add(("weak", id(x)))
+        if r.is_first("weak", x):
             ref = x if is_ref else weakref.ref(there)
             r.owners[id(ref)] = x
             r.fact(Alive(ref, type(there)))
@@ -628,9 +599,7 @@ def own_attributes(r: Notes, x: Any, code: Code, named: bool) -> None:
     if held and is_python_class(type(x)):
         attributes(r, held, x, code, named)
     elif held:
-        r.owners[id(held)] = x
-        for name in r.names(code) & held.keys():
-            r.place(held, name, code)
+        r.entries(held, x, r.names(code) & held.keys(), code)
         if named and (code.looks_at_all or code.computes_names):
             container(r, held, code, True, False)
 
@@ -642,11 +611,6 @@ def _behind_proxy(x: Any) -> Any:
         return None
 
 
-def _variable(r: Notes, x: ContextVar[Any], code: Code, placed: bool, named: bool) -> None:
-    """A context variable: its value."""
-    r.variable(x, code)
-
-
 def lock(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """A lock, which the function may take and give back. While it is traced it must not wait for others."""
     text = repr(x)
@@ -654,20 +618,6 @@ def lock(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     if placed and not mine and (id(x), "state") not in r.known:
         raise AsWritten(f"it reaches a {type(x).__name__} from outside that is taken", lasting=False)
     r.put(Lock(x), x, "state", (text if placed else before_it_was_taken(text),))
-
-
-def context(r: Notes, x: Context, code: Code, placed: bool, named: bool) -> None:
-    """The variables of a context: a copy of this one, since one from outside may be given other values elsewhere."""
-    if named and r.ages.is_old(x):
-        raise _unknown_state(x)
-    for variable in x:
-        r.variable(variable, code)
-    r.state(variables_of_context)
-
-
-def descriptor(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
-    """What looks up a slot: its name."""
-    r.add_names(code, (x.__name__,))
 
 
 # --- what nothing tells ---------------------------------------------------------------------------------------
@@ -701,8 +651,13 @@ def _only_calls_stream(x: Any, code: Code) -> bool:
 
 def safe(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     """An object in which nothing ever changes."""
-    if type(x) is decimal.Decimal:
-        r.state(context_of_decimals)
+
+
+def decimals(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
+    """A decimal number, with which the thread computes as it is set."""
+    r.state(context_of_decimals)
+    if is_python_class(type(x)):
+        instance(r, x, code, placed, named)
 
 
 # --- the table ------------------------------------------------------------------------------------------------
@@ -726,24 +681,24 @@ KINDS: tuple[tuple[Any, Kind], ...] = (
     (_BUILTINS, builtin),
     (functools.partial, partial),
     (types.CellType, cell),
-    (memoryview, memory),
+    (memoryview, lambda r, x, code, placed, named: r.push(x.obj, code, placed, named)),
     ((types.MappingProxyType, property, staticmethod, classmethod, types.GenericAlias, slice, *_VIEWS), leads_on),
     ((*ARRAYS, array.array), array_),
     ((dict, list, tuple, set, frozenset, deque), container_of_a_class),
     (weakref.ref, weak),
-    (threading.local, _of_thread),
-    ((operator.attrgetter, operator.methodcaller), _names),
+    (threading.local, lambda r, x, code, placed, named: attributes(r, OfThread(x), x, code, named)),
+    ((operator.attrgetter, operator.methodcaller), lambda r, x, code, *_: r.add_names(code, _names_given_to(x))),
     (type(functools.lru_cache(int)), cached),
-    (ContextVar, _variable),
-    (Context, context),
-    ((types.MemberDescriptorType, types.GetSetDescriptorType), descriptor),
+    (ContextVar, lambda r, x, code, *_: r.variable(x, code)),
+    ((types.MemberDescriptorType, types.GetSetDescriptorType), lambda r, x, code, *_: r.add_names(code, (x.__name__,))),
     (LOCKS, lock),
+    (decimal.Decimal, decimals),
     (_SAFE, safe),
     (weakref.ProxyTypes, weak),
 )
 """Classes, and of what kind their objects are."""
 _SAFE_MODULES = frozenset([
-    "_abc", "collections", "_contextvars", "_datetime", "datetime", "_decimal", "decimal", "_json", "_struct",
+    "_abc", "collections", "_datetime", "datetime", "_decimal", "decimal", "_json", "_struct",
     "_typing", "typing", "jax", "jaxlib", "nanobind", "ml_dtypes", "zoneinfo", "_zoneinfo", "uuid", "fractions",
 ])  # fmt: skip
 """Modules of classes written in C whose objects never change."""
@@ -764,7 +719,7 @@ def kind_of(x: Any) -> Kind:
     kind = _kinds.get(cls)
     if kind is None:
         kind = _kind_of_class(cls)
-        _kinds[cls] = kind = safe if kind is _of_thread and is_ours(cls) else kind
+        _kinds[cls] = kind = safe if issubclass(cls, threading.local) and is_ours(cls) else kind
     if kind is instance or kind is safe:
         held = getattr(x, "__dict__", None) if kind is safe and is_ours(cls) else dict_of(x)
         if held and kind is instance:

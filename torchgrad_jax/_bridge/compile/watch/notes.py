@@ -13,18 +13,18 @@ from __future__ import annotations
 import gc
 import math
 import types
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
 from ...._core.arrays.python_numbers import Number
-from ...._core.errors.messages import AsWritten
+from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .code_that_reads import LOOKERS, Code
-from .facts import Absent, Class, Content, Fact, Items, Order, Place, Size
-from .places import MISSING, Attributes, Cell, State, Variable, holder_of
+from .facts import Absent, Class, Fact, Items, Keys, Place
+from .places import MISSING, Attributes, State, Variable, holder_of
 
 KEPT_UNDER = "_torchgrad_jax_operators"
 """The attribute of functions, and of objects that are called, under which operators made of them are kept."""
@@ -39,13 +39,6 @@ ATOMS = frozenset(
 _MOST = 500_000
 """How many values may be compared before each run; one that can read more runs as it is written."""
 _MATH = vars(math)
-
-
-class NeedsPlainNumbers(BaseException):
-    """The function has to be traced with plain numbers as arguments: what it does with them cannot be followed.
-
-    It is no `Exception`, so that the traced function does not catch it.
-    """
 
 
 class Notes:
@@ -135,6 +128,12 @@ class Notes:
             row = self.leads_to[id(of)] = (of, {})
         row[1][id(value)] = value
 
+    def is_first(self, what: str, of: Any, *more: Any) -> bool:
+        """Whether something is done with an object for the first time."""
+        known = len(self.once)
+        self.once.add((what, id(of), *more))
+        return len(self.once) > known
+
     def fact(self, fact: Fact) -> None:
         """Note a fact."""
         self.facts.append(fact)
@@ -163,8 +162,7 @@ class Notes:
 
     def note_class(self, x: Any) -> None:
         """Of what class an object is."""
-        if ("class", id(x)) not in self.once and id(x) not in self.behind_weak:
-            self.once.add(("class", id(x)))
+        if id(x) not in self.behind_weak and self.is_first("class", x):
             self.fact(Class(x, type(x)))
 
     def note_container(self, x: Any, owner: int | None = None) -> None:
@@ -182,24 +180,15 @@ class Notes:
             for item in copy:
                 self.lead(x, item)
             return
-        holder, entries = holder_of(x), entries_of(x)
+        holder = holder_of(x)
+        entries = {key: holder[key] for key in holder}
         if (missing := self.absent.get(id(x))) is not None:  # what the function has put there since is none of it
             entries = {key: value for key, value in entries.items() if key not in missing.was}
-        self.fact(Size(holder, len(entries)))
+        self.fact(Keys(holder, list(entries)))
         for key, value in entries.items():
             self.lead(x, key)
             if not (isinstance(key, str) and key in UNWATCHED):
                 self.note(holder, x, key, value)
-        if len(entries) > 1 or any(type(key) is not str for key in entries):  # 1, 1.0 and True are one key
-            self.fact(Order(holder, list(entries)))
-
-    def note_content(self, x: Any, content: Any) -> bool:
-        """What is in an array; whether that is new."""
-        if ("content", id(x)) in self.once:
-            return False
-        self.once.add(("content", id(x)))
-        self.fact(Content(x, content))
-        return True
 
     def function_met(self, fn: types.FunctionType) -> list[Place]:
         """What a function was made of when it was met first: its code and defaults, its variables from outside."""
@@ -209,7 +198,8 @@ class Notes:
             names = ("__code__", "__defaults__", "__kwdefaults__")
             parts = [Place(Attributes(fn), key, getattr(fn, key)) for key in names]
             parts += [
-                Place(Cell(c), "cell_contents", Cell(c).get("cell_contents", MISSING)) for c in fn.__closure__ or ()
+                Place(cell, "cell_contents", cell.get("cell_contents", MISSING))
+                for cell in map(Attributes, fn.__closure__ or ())
             ]
             self._parts[id(fn)] = parts
             self.lead(fn, fn.__globals__)
@@ -300,9 +290,7 @@ class Notes:
             raise AsWritten(self._too_much(), lasting=True)
 
     def _too_much(self) -> str:
-        sizes = Counter(
-            {id(f.of): f.was if type(f) is Size else len(f.was) for f in self.facts if type(f) in (Size, Items)}
-        )
+        sizes = Counter({id(f.of): len(f.was) for f in self.facts if isinstance(f, Items)})
         ((largest, n),) = sizes.most_common(1) or [(None, 0)]
         kind = next((type(f.object).__name__ for f in self.facts if id(f.of) == largest), "")
         what = f", {n} of them in a {kind}" if n else ""
@@ -320,6 +308,12 @@ class Notes:
             self.note(holder_of(held), held, key, value)
         if goes_on and not (key.__class__ is str and key in code.only_called and _is_of_module(value)):
             self.push(value, code, True, named, False)
+
+    def entries(self, held: Any, owner: Any, keys: Iterable[Any], code: Code, goes_on: bool = True) -> None:
+        """Entries of a dict, in which `owner` keeps its attributes or the like, that a code names."""
+        self.owners[id(held)] = owner
+        for key in keys:
+            self.place(held, key, code, goes_on=goes_on)
 
     def put(self, holder: Any, of: Any, key: Any, value: Any, code: Code | None = None) -> None:
         """A place whose holder is made for the purpose. Code that is given goes on from there."""
@@ -347,11 +341,6 @@ class Notes:
     def visit(self, x: Any, code: Code, placed: bool, named: bool) -> None:
         """Note what there is to note of an object, and hand on what it leads to; see `Reads`."""
         raise NotImplementedError
-
-
-def entries_of(x: dict[Any, Any]) -> dict[Any, Any]:
-    """The entries of a dict in its order, without asking its class."""
-    return dict(OrderedDict.items(x) if isinstance(x, OrderedDict) else dict.items(x))
 
 
 def _is_of_module(function: Any) -> bool:

@@ -24,12 +24,13 @@ from typing import Any
 import numpy as np
 
 from ...._core.arrays.python_numbers import Number, following_math
-from ...._core.errors.messages import AsWritten
+from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
+from ...._core.python_code import CALLERS, OURS, USERS
 from ...._core.signals import contextmanager, uninterrupted
 from .ages import Ages
-from .code_that_reads import CALLERS, NAMED_BY_CALLER, OURS, PASSED, USERS, Code, code_of, names_in, not_looked_at
+from .code_that_reads import NAMED_BY_CALLER, PASSED, Code, code_of, names_in, not_looked_at
 from .kinds import layer_called
-from .notes import ATOMS, NeedsPlainNumbers
+from .notes import ATOMS
 from .places import LOCKS, MISSING
 from .pure_calls import EFFECT, HOLDER, READER, STATE, TEMPLATE, VARIABLE, describe, teller_of, verdict
 from .reads import Reads
@@ -202,9 +203,8 @@ class Observer:
             return
         if code.is_module and frame.f_back is not None and frame.f_back.f_code.co_filename.startswith(_IMPORTS):
             name = frame.f_globals.get("__name__")
-            error = AsWritten(f"the module {name} is imported for the first time{_at(frame.f_back)}", lasting=False)
-            error.imports = name
-            raise error
+            text = f"the module {name} is imported for the first time{_at(frame.f_back)}"
+            raise AsWritten(text, lasting=False, imports=name)
         if id(code) not in self.ran:
             self.ran[id(code)] = code
         held = frame.f_globals
@@ -289,9 +289,8 @@ class Observer:
         name, held = frame.f_locals["name"], frame.f_globals
         module = f"{held['__name__']}.{name}"
         if name in held["_SUBMODULES"] and module not in sys.modules and importlib.util.find_spec(module) is not None:
-            error = AsWritten(f"{module} is loaded for the first time{_at(frame.f_back)}", lasting=False)
-            error.imports = module
-            raise error
+            text = f"{module} is loaded for the first time{_at(frame.f_back)}"
+            raise AsWritten(text, lasting=False, imports=module)
 
     def module_called(self, frame: types.FrameType) -> None:
         """A layer is called."""

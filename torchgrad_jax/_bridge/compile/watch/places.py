@@ -10,25 +10,22 @@ import contextvars
 import keyword
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from operator import is_
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from ...._core.arrays.python_numbers import same
-
-PLAIN_VALUES = (int, float, complex, bool, str, bytes, type(None))
-"""Classes of values that are the same wherever they are, as long as they are equal."""
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 MISSING = object()
 """Stands for what is not there."""
 
 
-class Holder:
-    """Attributes of an object, looked at like a dict."""
+class Attributes:
+    """Attributes of an object, looked at like a dict: those in slots, computed ones, what is in a closure's cell."""
 
     __slots__ = ("of",)
     by_value = False
     """Whether what is there is another object each time it is asked for, so that values are compared."""
+    code = "{of}.{key}"
+    """The code that looks up what is in a place, or raises where nothing is there."""
 
     def __init__(self, of: Any) -> None:
         self.of = of
@@ -44,28 +41,21 @@ class Holder:
         return getattr(self.of, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        setattr(self.of, key, value)
+        """Set one. A property without a setter is computed of what has places of its own."""
+        of_class = getattr(type(self.of), key, None)
+        if type(of_class) is not property or of_class.fset is not None:
+            setattr(self.of, key, value)
 
     def __delitem__(self, key: Any) -> None:
         delattr(self.of, key)
 
     def as_code(self, name: Callable[[Any], str], key: Any) -> str:
-        """The code that looks up what is in a place, or raises where nothing is there."""
+        """That code for a key."""
+        if type(self).code is not Attributes.code:
+            return self.code.format(of=name(self.of), key=code_of_key(name, key))
         if not key.isidentifier() or keyword.iskeyword(key):
             return f"{name(getattr)}({name(self.of)}, {key!r})"
         return f"{name(self.of)}.{key}"
-
-
-class Attributes(Holder):
-    """Attributes that an object keeps in slots or computes."""
-
-    __slots__ = ()
-
-    def __setitem__(self, key: Any, value: Any) -> None:
-        """Set one. A property without a setter is computed of what has places of its own."""
-        of_class = getattr(type(self.of), key, None)
-        if type(of_class) is not property or of_class.fset is not None:
-            super().__setitem__(key, value)
 
 
 class Fixed(Attributes):
@@ -77,8 +67,8 @@ class Fixed(Attributes):
         """Nothing."""
 
 
-class Entries(Holder):
-    """Entries of a dict whose class may look them up in a way of its own."""
+class Entries(Attributes):
+    """Entries of a dict whose class may look them up, or make them, in a way of its own."""
 
     __slots__ = ("_kind",)
 
@@ -101,28 +91,12 @@ class Entries(Holder):
     def __len__(self) -> int:
         return dict.__len__(self.of)
 
-    def __contains__(self, key: Any) -> bool:
-        return dict.__contains__(self.of, key)
-
-    def keys(self) -> Any:
-        """The keys."""
-        return dict.keys(self.of)
-
-    def clear(self) -> None:
-        """Remove all of them."""
-        self._kind.clear(self.of)
-
-    def update(self, entries: dict[Any, Any]) -> None:
-        """Add entries."""
-        for key, value in entries.items():
-            self[key] = value
-
     def as_code(self, name: Callable[[Any], str], key: Any) -> str:
         """Its class may make entries when it is asked, so `dict` is."""
         return f"{name(dict.__getitem__)}({name(self.of)}, {code_of_key(name, key)})"
 
 
-class Class(Holder):
+class Class(Attributes):
     """Attributes of a class's own."""
 
     __slots__ = ()
@@ -135,10 +109,11 @@ class Class(Holder):
         return f"{name(self.of.__dict__)}[{code_of_key(name, key)}]"
 
 
-class Items(Holder):
-    """Entries of a list, looked at like those of a dict."""
+class ListItems(Attributes):
+    """Items of a list, looked at like the entries of a dict."""
 
     __slots__ = ()
+    code = "{of}[{key}]"
 
     def __getitem__(self, key: Any) -> Any:
         return self.of[key]
@@ -158,15 +133,12 @@ class Items(Holder):
     def __len__(self) -> int:
         return len(self.of)
 
-    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
-        """By its number."""
-        return f"{name(self.of)}[{key}]"
 
-
-class OfThread(Holder):
+class OfThread(Attributes):
     """The attributes of a `threading.local` in whichever thread looks at them."""
 
     __slots__ = ()
+    code = "vars({of})[{key}]"
 
     def __getitem__(self, key: Any) -> Any:
         return vars(self.of)[key]
@@ -181,24 +153,15 @@ class OfThread(Holder):
         """The names."""
         return vars(self.of).keys()
 
-    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
-        """In the dict of the thread that asks."""
-        return f"{name(vars)}({name(self.of)})[{key!r}]"
 
-
-class Cell(Holder):
-    """A closure's cell."""
+class Variable(Attributes):
+    """A context variable, in the context of the call."""
 
     __slots__ = ()
-
-
-class Variable(Holder):
-    """A context variable."""
-
-    __slots__ = ()
+    code = "{of}.get()"
 
     def get(self, key: Any, default: Any) -> Any:
-        """Its value in this context."""
+        """Its value; where nobody has set it that is no default of its own, which is another place."""
         return self.of.get(default)
 
     def __getitem__(self, key: Any) -> Any:
@@ -214,31 +177,19 @@ class Variable(Holder):
         except LookupError:
             return MISSING
 
-    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
-        """What it gives in the context of the call."""
-        return f"{name(self.of)}.get()"
 
-
-class State(Holder):
+class State(Attributes):
     """What a function without arguments tells of the interpreter."""
 
     __slots__ = ()
     by_value = True
+    code = "{of}()"
 
     def __getitem__(self, key: Any) -> Any:
         return self.of()
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Nothing: what would set it acts, and ends the trace before it does."""
-
-    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
-        """What it tells."""
-        return f"{name(self.of)}()"
-
-
-def state_of_lock(lock: Any) -> tuple[str]:
-    """Whether a lock is taken, by whom and how often."""
-    return (repr(lock),)
 
 
 def before_it_was_taken(text: str) -> str:
@@ -247,25 +198,22 @@ def before_it_was_taken(text: str) -> str:
     return text.replace("<locked", "<unlocked").replace(taken, "owner=0 count=0 ") if taken in text else text
 
 
-class Lock(Holder):
-    """A lock, whose state is compared."""
+class Lock(Attributes):
+    """A lock: whether it is taken, by whom and how often."""
 
     __slots__ = ()
     by_value = True
+    code = "(repr({of}),)"
 
     def __getitem__(self, key: Any) -> Any:
-        return state_of_lock(self.of)
+        return (repr(self.of),)
 
     def __setitem__(self, key: Any, value: tuple[str]) -> None:
         """Give it back until it is as it was; one that was given back is taken again."""
-        while state_of_lock(self.of) != value and "<locked" in repr(self.of):
+        while self[key] != value and "<locked" in repr(self.of):
             self.of.release()
-        if state_of_lock(self.of) != value:
+        if self[key] != value:
             self.of.acquire(False)
-
-    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
-        """Its state."""
-        return f"{name(state_of_lock)}({name(self.of)})"
 
 
 def holder_of(held: Any) -> Any:
@@ -275,7 +223,7 @@ def holder_of(held: Any) -> Any:
 
 def object_of(holder: Any) -> Any:
     """The object whose places a holder has."""
-    return holder.of if issubclass(type(holder), Holder) else holder
+    return holder.of if issubclass(type(holder), Attributes) else holder
 
 
 def place_of(holder: Any, key: Any) -> Any:
@@ -285,28 +233,11 @@ def place_of(holder: Any, key: Any) -> Any:
 
 def code_of_key(name: Callable[[Any], str], key: Any) -> str:
     """A key, as code."""
-    return repr(key) if type(key) is str else name(key)
+    return repr(key) if type(key) is str or type(key) is int else name(key)
 
 
 def code_of_place(name: Callable[[Any], str], holder: Any, key: Any) -> str:
     """The code that looks up what is in a place, or raises where nothing is there."""
-    if issubclass(type(holder), Holder):  # `isinstance` would ask a user's object
+    if issubclass(type(holder), Attributes):  # `isinstance` would ask a user's object
         return holder.as_code(name, key)
     return f"{name(holder)}[{code_of_key(name, key)}]"
-
-
-def is_same_value(a: Any, b: Any) -> bool:
-    """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
-    if type(a) is tuple and type(b) is tuple:
-        return len(a) == len(b) and are_same_values(a, b)
-    return a is b or (issubclass(type(a), PLAIN_VALUES) and same(a, b) and not _has_attributes(a))
-
-
-def _has_attributes(x: Any) -> bool:
-    """Whether a plain value is of a class whose instances have attributes, which differ between equal values."""
-    return type(x) not in PLAIN_VALUES and (hasattr(x, "__dict__") or bool(getattr(type(x), "__slots__", ())))
-
-
-def are_same_values(a: Iterable[Any], b: Iterable[Any]) -> bool:
-    """Whether code cannot tell the values in two sequences of one length apart."""
-    return all(map(is_, a, b)) or all(map(is_same_value, a, b))

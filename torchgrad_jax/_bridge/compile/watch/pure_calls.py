@@ -11,7 +11,6 @@ Everything else acts (`EFFECT`).
 from __future__ import annotations
 
 import abc
-import contextvars
 import decimal
 import types
 from collections.abc import Callable
@@ -44,7 +43,7 @@ sys.getrefcount sys.is_finalizing sys.audit sys.getprofile posix.fspath posix._p
 _thread.get_native_id _imp.acquire_lock _imp.release_lock gc.is_tracked _warnings._filters_mutated
 _thread.allocate_lock _thread.RLock"""
 _STATES = """sys.getrecursionlimit sys.gettrace sys._is_gil_enabled posix.getpid posix.cpu_count
-_contextvars.copy_context faulthandler.is_enabled
+faulthandler.is_enabled
 _abc._abc_instancecheck _abc._abc_subclasscheck numpy._get_extobj_dict numpy.geterrobj"""
 """Functions that look at a setting of the interpreter or of the process."""
 _OF_OBJECT = """__new__ __init__ __setattr__ __getattribute__ __delattr__ __init_subclass__ __format__ __sizeof__
@@ -80,25 +79,13 @@ def verdict(function: Any) -> str:
 
 def teller_of(function: Any) -> Callable[[], Any]:
     """For a function that looks at a setting: what tells how it is set."""
-    return _TELLERS.get(function.__name__, function)
+    return abc.get_cache_token if function.__name__.startswith("_abc_") else function
 
 
 def context_of_decimals() -> Any:
     """How this thread computes with decimals."""
     context = decimal.getcontext()
     return context.prec, context.rounding, context.Emin, context.Emax, context.capitals, context.clamp
-
-
-def variables_of_context() -> int:
-    """How many context variables have a value."""
-    return len(contextvars.copy_context())
-
-
-_TELLERS: dict[str, Any] = {
-    "_abc_instancecheck": abc.get_cache_token,
-    "_abc_subclasscheck": abc.get_cache_token,
-    "copy_context": variables_of_context,
-}
 
 
 def _find(kind: str, of: Any, name: str) -> str:

@@ -15,17 +15,21 @@ what is reached from outside is from outside. Only of what frames hand over with
 from __future__ import annotations
 
 import builtins
+import itertools
 import logging
 import sys
 import types
 from collections.abc import Iterable
 from typing import Any
 
+import jax
+
+from ...._core.python_code import is_ours
+from ...._core.python_objects import parts_of
 from ...._engine.memory.tensor import Tensor
 from . import kinds
-from .code_that_reads import Code, is_ours
+from .code_that_reads import Code
 from .notes import ATOMS, Notes
-from .object_contents import dict_of, holds_tensors
 
 _OF_LOGGING = vars(logging)["_lock"]
 """A lock under which loggers remember which lines are asked for; a function that logs names it, and seldom takes it."""
@@ -86,10 +90,7 @@ class Reads(Notes):
 
     def whole(self, code: Code, x: Any) -> None:
         """An object of which a function written in C looks at all attributes."""
-        held = dict_of(x)
-        if held is not None:
-            self.owners[id(held)] = x
-            kinds.container(self, held, code, True, True)
+        kinds.everything(self, x, code, True, True)
         self.walk()
 
     def parts_of(self, parts: Iterable[tuple[Any, dict[Any, Any], Any]], code: Code) -> None:
@@ -98,8 +99,7 @@ class Reads(Notes):
             if issubclass(type(x), type):
                 kinds.of_class(self, x, key, code)
             else:
-                self.owners[id(held)] = x
-                self.place(held, key, code)
+                self.entries(held, x, (key,), code)
         self.walk()
 
     def method_called(self, code: Code, x: Any, name: str) -> None:
@@ -114,7 +114,7 @@ class Reads(Notes):
     def result_kept(self, of: types.CodeType, code: Code, x: Any) -> bool:
         """A function returns what a cache keeps of it from here on, where later runs find it."""
         cache = self.caches.get(id(of))
-        if cache is None or holds_tensors(x):
+        if cache is None or _may_hold_tensors(x):
             return False
         self.lead(cache, x)
         self.root(code, x, placed=True)
@@ -126,3 +126,14 @@ class Reads(Notes):
             kinds.tensor(self, x, code, placed)
         else:
             kinds.kind_of(x)(self, x, code, placed, named)
+
+
+def _may_hold_tensors(x: Any) -> bool:
+    """Whether a tensor is in an object, or in what it leads to; one that leads to very much may hold one."""
+    parts = parts_of([x], lambda x: not issubclass(type(x), _LEAD_ELSEWHERE))
+    first = list(itertools.islice(parts, 1000))
+    return len(first) == 1000 or any(issubclass(type(part), _TENSORS) for part in first)
+
+
+_TENSORS = (Tensor, jax.Array, jax.core.Tracer)
+_LEAD_ELSEWHERE = (type, types.ModuleType, types.FunctionType, types.CodeType)

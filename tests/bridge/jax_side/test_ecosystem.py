@@ -214,7 +214,7 @@ def test_optimizers_over_parts_of_a_tree(name, compiled):
     want = trained(arrays, slopes)
     grads = {k: p.grad for k, p in parameters.items()}
     if name == "multi-steps":  # calls `lax.cond`, which keeps no graph, and whose branches have to give equal classes
-        with pytest.raises(TypeError if compiled else RuntimeError, match="Parameter'> but|no_grad"):
+        with pytest.raises(TypeError if compiled else RuntimeError, match=r"Parameter'> but|no_grad"):
             trained(parameters, grads)
         grads = jax.tree.map(lambda _, g: g, parameters, grads)
     with torch.set_grad_enabled(name != "multi-steps"):

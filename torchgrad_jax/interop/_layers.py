@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
+from .._core.signals import contextmanager
 from .._engine.graph.record import no_grad
 from .._engine.memory.tensor import Tensor
 from .._functions.exchange import as_tensor
@@ -217,7 +218,7 @@ def _is_module(x: Any) -> bool:
     return any(found is not None and isinstance(x, found.Module) for found in (equinox, nnx))
 
 
-@contextlib.contextmanager
+@contextmanager
 def _noting(cls: Any, paths: Mapping[int, str], found: _Results) -> Iterator[None]:
     """Let the modules of a class tell their results."""
     called = vars(cls).get("__call__")

@@ -15,6 +15,7 @@ import pytest
 
 import torchgrad_jax as tg
 from tests.programs import Programs, complaint
+from torchgrad_jax._core.arrays import placement
 from torchgrad_jax._engine.memory import shared, shared_values
 
 program = Programs()
@@ -729,6 +730,16 @@ WRITES = {
 }
 
 
+@pytest.fixture
+def no_meshes():
+    """As where no tensor was ever spread over several devices: after that, each write looks where its tensor lies."""
+    before = [*placement.MANY]
+    placement.MANY.clear()
+    yield
+    placement.MANY.extend(before)
+
+
+@pytest.mark.usefixtures("no_meshes")
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_compares_the_memory_at_most_once(name, monkeypatch):
     t = tg.linspace(-1, 1, 50_000)

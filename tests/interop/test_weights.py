@@ -273,5 +273,5 @@ def test_several_layers_with_one_bias_of_two(cls):
 @pytest.mark.parametrize("cls", [nn.LSTM, nn.GRU, nn.RNN])
 def test_a_bias_for_layers_without_one_is_refused(cls):
     variables = weights.to_flax(cls(3, 2))
-    with pytest.raises(ValueError, match="without a bias is given one"):
+    with pytest.raises(ValueError, match="has bias=False and is given a bias"):
         weights.from_flax(cls(3, 2, bias=False), variables)

@@ -452,12 +452,8 @@ def _two_biases(layer: Any, bias: Any, apart: Any, end: str) -> _Arrays:
         zero = jnp.zeros_like(bias)
         return {f"bias_ih{end}": bias, f"bias_hh{end}": zero if apart is None else zero.at[-apart.size :].set(apart)}
     if any(x is not None and bool((x != 0).any()) for x in (bias, apart)):
-        raise ValueError(f"weights: {_article(type(layer).__name__)} without a bias is given one")
+        raise ValueError(f"weights: {type(layer).__name__} has bias=False and is given a bias")
     return {}
-
-
-def _article(name: str) -> str:
-    return f"{'an' if name[0] in 'AEFHILMNORSX' else 'a'} {name}"
 
 
 def _recurrent_from_flax(layer: Any, found: _Arrays) -> _Arrays:

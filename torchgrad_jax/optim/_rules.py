@@ -293,6 +293,8 @@ class _Kernel:
     ) -> None:
         self.rule, self.fixed, self.traced, self.names = rule, fixed, traced, names
         self.kind = kind
+        self.narrow = False
+        """Whether its numbers are float32."""
         self.writes: list[Sequence[int]] = []
         self.step = executors.choose_later(jit(self._step), device, limit=choice.OF_MANY)
         self.run = self.step
@@ -398,12 +400,16 @@ def _split(h: dict[str, Any]) -> tuple[list[str], list[float], dict[str, Any], d
     return names, numbers, loose, fixed
 
 
-def _packed(rule: Rule, numbers: list[float], metas: Sequence[Meta]) -> np.ndarray:
+def _is_narrow(rule: Rule, metas: Sequence[Meta]) -> bool:
+    """Whether the numbers of a kernel are float32: in programs for TPUs, unless a parameter is wider."""
+    wide = any(m.dtype in (float64, complex128) for m in metas)
+    return platform() == "tpu" and rule in _NARROW and not wide
+
+
+def _packed(numbers: list[float], narrow: bool) -> np.ndarray:
     """The numbers as one array; where float32 has to do, with what each leaves of 1 in a second row."""
     wide = np.array(numbers)
-    if platform() != "tpu" or rule not in _NARROW or any(m.dtype in (float64, complex128) for m in metas):
-        return wide
-    return np.array([wide, 1 - wide], np.float32)
+    return np.array([wide, 1 - wide], np.float32) if narrow else wide
 
 
 def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, Any], part: Any) -> None:
@@ -419,9 +425,10 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
     kernel = _KERNELS.young.get(key) or _KERNELS.older(key)
     if kernel is None:
         kernel = _Kernel(rule, fixed, tuple(traced), names, metas[0].device)
+        kernel.narrow = _is_narrow(rule, metas)
         _KERNELS.put(key, _with_row(kernel, metas, missing), 0)
     elsewhere, derivative_stop_bit = MODES.bits & (IN_RUN | UNDER_JAX), MODES.bits & CUT
-    args = (_packed(rule, numbers, metas), loose, _arrays(ps), _arrays(gs), olds)
+    args = (_packed(numbers, kernel.narrow), loose, _arrays(ps), _arrays(gs), olds)
     unreal = metas[0].device.type == "meta"
     outs = abstract.call(kernel.step, *args) if unreal else kernel.run(*args)
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):

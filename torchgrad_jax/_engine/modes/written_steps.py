@@ -6,7 +6,7 @@ a placeholder stands for each tensor from outside that the code met.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -19,6 +19,8 @@ from ..._core.random.keys import is_key
 from ..memory.tensor import wrap_array
 
 _placeholder: Any = None
+Captured = Sequence[Any] | Mapping[int, Any]
+"""By its number, the value of each tensor from outside."""
 
 
 def outside_value(index: int, m: Meta, weak: bool = False) -> Any:
@@ -95,12 +97,12 @@ class JaxprSteps:
         return run
 
 
-def evaluate_written(jaxpr: Any, inputs: Sequence[Any], captured: Sequence[Any], consts: Sequence[Any]) -> list[Any]:
+def evaluate_written(jaxpr: Any, inputs: Sequence[Any], captured: Captured, consts: Sequence[Any]) -> list[Any]:
     """Take the steps of a run again, on other values."""
     return evaluate(jaxpr, (*consts, *inputs), outside(captured))
 
 
-def outside(captured: Sequence[Any], first: int = 0) -> Take:
+def outside(captured: Captured, first: int = 0) -> Take:
     """Takes placeholders for values from outside, which are numbered from `first`."""
 
     def take(eqn: Any, _: list[Any]) -> Any:

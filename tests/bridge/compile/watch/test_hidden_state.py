@@ -375,6 +375,30 @@ def test_what_is_reached_by_name_is_refused_though_it_is_not_used(make):
     assert fast.counts == {"traced": 0, "run": 0, "eager": RUNS}
 
 
+class Renamed:
+    """A key of a dict that has another hash when its name changes."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __hash__(self):
+        return hash(self.name)
+
+    def __eq__(self, other):
+        return isinstance(other, Renamed) and self.name == other.name
+
+
+def test_a_dict_that_does_not_find_its_own_key_is_refused_and_stays_as_it_is():
+    key = Renamed("a")
+    held = {key: 2.0, "b": 1.0}
+    key.name = "c"
+    before = list(held.items())
+    fast = torch.compile(lambda x: x * sum(held.values()))
+    with pytest.warns(UserWarning, match="it reaches a dict with a key whose hash has changed"):
+        assert [fast(torch.ones(1)).item() for _ in range(RUNS)] == [3] * RUNS
+    assert list(held.items()) == before
+
+
 def test_what_no_name_of_the_function_leads_to_costs_nothing():
     held = types.SimpleNamespace(it=itertools.count(), rng=random.Random(0), file=io.StringIO(), n=3)
     fast = torch.compile(lambda x: x * held.n)

@@ -108,7 +108,7 @@ class Checks:
         steps, consts = sliced(self._jaxpr, flags), self._consts
 
         def fails(*values: Any) -> Any:
-            return any_of(evaluate_written(steps, (), dict(zip(inputs, values)), consts))  # type: ignore[arg-type]
+            return any_of(evaluate_written(steps, (), dict(zip(inputs, values)), consts))
 
         return choose_later(jit(fails), devices.default_device(), limit=math.inf)
 

@@ -181,7 +181,10 @@ class Notes:
                 self.lead(x, item)
             return
         holder = holder_of(x)
-        entries = {key: holder[key] for key in holder}
+        try:
+            entries = {key: holder[key] for key in holder}
+        except KeyError:
+            raise AsWritten("it reaches a dict with a key whose hash has changed", lasting=True) from None
         if (missing := self.absent.get(id(x))) is not None:  # what the function has put there since is none of it
             entries = {key: value for key, value in entries.items() if key not in missing.was}
         self.fact(Keys(holder, list(entries)))

@@ -22,6 +22,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax._bridge.compile.stance import POLICY
+from torchgrad_jax._bridge.compile.watch.notes import Notes
 
 RUNS = 6
 
@@ -397,6 +398,24 @@ def test_a_dict_that_does_not_find_its_own_key_is_refused_and_stays_as_it_is():
     with pytest.warns(UserWarning, match="it reaches a dict with a key whose hash has changed"):
         assert [fast(torch.ones(1)).item() for _ in range(RUNS)] == [3] * RUNS
     assert list(held.items()) == before
+
+
+@pytest.mark.parametrize("held", [{"a": 1.0}, [1.0], {1.0}], ids=["dict", "list", "set"])
+def test_an_interrupt_while_a_container_is_looked_at_leaves_it_as_it_is(held, monkeypatch):
+    fact = Notes.fact
+
+    def interrupted(notes, found):
+        if found.object is held:
+            raise KeyboardInterrupt
+        fact(notes, found)
+
+    before = type(held)(held)
+    fast = torch.compile(lambda x: x * len(list(held)))
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(Notes, "fact", interrupted)
+        fast(torch.ones(1))
+    assert held == before
+    assert fast(torch.ones(1)).item() == 1
 
 
 def test_what_no_name_of_the_function_leads_to_costs_nothing():

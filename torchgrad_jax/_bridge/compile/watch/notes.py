@@ -101,7 +101,7 @@ class Notes:
 
     def forget(self) -> None:
         """Keep nothing of the function's alive."""
-        self._visited = None  # after an error or an interrupt it may be a dict of the user's, which is not to be cleared
+        self._visited = None  # after an error it may be a dict of the user's, which is not to be cleared
         for rows in vars(self).values():
             if isinstance(rows, dict | list | set):
                 rows.clear()

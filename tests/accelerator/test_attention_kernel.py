@@ -1,5 +1,9 @@
 """Compiled functions compute attention by cuDNN's kernel, where a GPU has one that fits."""
 
+import importlib
+import re
+from collections import Counter
+
 import jax
 import numpy as np
 import pytest
@@ -13,21 +17,56 @@ RS = np.random.RandomState(0)
 attention = torch.nn.functional.scaled_dot_product_attention
 
 
+def like_the_kernel(q, k, v, *, scale, is_causal, implementation):
+    """What cuDNN's kernel computes of arrays whose heads are behind the sequence, with derivatives as it has them.
+
+    Its backward function reads the result and the log-sum-exp that the forward one keeps in float32.
+    """
+
+    def scores(q, k):
+        s = jax.numpy.einsum("btnh,bsnh->bnts", q, k, preferred_element_type=np.float32) * scale
+        return jax.numpy.where(np.tri(*s.shape[-2:], dtype=bool), s, -np.inf) if is_causal else s
+
+    def forward(q, k, v):
+        s = scores(q, k)
+        lse = jax.nn.logsumexp(s, -1)
+        out = jax.numpy.einsum("bnts,bsnh->btnh", jax.numpy.exp(s - lse[..., None]), v.astype(np.float32)).astype(
+            q.dtype
+        )
+        return out, (q, k, v, lse, out)
+
+    def backward(kept, slope):
+        q, k, v, lse, out = kept
+        weights = jax.numpy.exp(scores(q, k) - lse[..., None])
+        q, k, v, out, slope = (a.astype(np.float32) for a in (q, k, v, out, slope))
+        along = jax.numpy.einsum("btnh,bsnh->bnts", slope, v) - (slope * out).sum(-1).swapaxes(1, 2)[..., None]
+        ds = weights * along * scale
+        found = (
+            jax.numpy.einsum("bnts,bsnh->btnh", ds, k),
+            jax.numpy.einsum("bnts,btnh->bsnh", ds, q),
+            jax.numpy.einsum("bnts,btnh->bsnh", weights, slope),
+        )
+        return tuple(a.astype(kept[0].dtype) for a in found)
+
+    attend = jax.custom_vjp(lambda *x: forward(*x)[0])
+    attend.defvjp(forward, backward)
+    return attend(q, k, v)
+
+
 @pytest.fixture
 def calls(monkeypatch):
-    """How often a program was given the kernel; without a GPU another way of JAX's takes its place."""
+    """How often a program was given the kernel; without a GPU a function like it takes its place."""
     torch.clear_caches()  # a program of earlier tests would be taken as it is
     found = []
-    of_jax = jax.nn.dot_product_attention
-    there = "cudnn" if rows._has_cudnn() else "xla"
+    kernel = jax.nn.dot_product_attention if rows._has_cudnn() else like_the_kernel
 
     def counted(*args, implementation, **kwargs):
         found.append(implementation)
-        with jax.numpy_dtype_promotion("standard" if there == "xla" else "strict"):
-            return of_jax(*args, **kwargs, implementation=there)
+        return kernel(*args, **kwargs, implementation=implementation)
 
     not_looked_at(counted)  # as the function of JAX's that it stands for
     monkeypatch.setattr(rows, "_has_cudnn", lambda: True)
+    monkeypatch.setattr(rows, "_on_cuda", lambda kernel, blocks, *given: kernel(*given))
     monkeypatch.setattr(jax.nn, "dot_product_attention", counted)
     return found
 
@@ -94,6 +133,23 @@ def test_the_program_calls_the_kernel(cuda):
     assert "fmhaSoftmaxBackward" in text
     assert 'fmhaSoftmax"' in text
     assert "1024,1024" not in text
+
+
+def test_the_forward_kernel_runs_once(monkeypatch):
+    """In a step with a backward pass, too, which reads what the forward kernel has kept; no GPU is needed to see it."""
+    of_cudnn = importlib.import_module("jax._src.cudnn.fused_attention_stablehlo")
+    monkeypatch.setattr(of_cudnn, "check_cudnn_version", lambda: 91_000)
+    monkeypatch.setattr(of_cudnn, "check_compute_capability", lambda capability: True)
+
+    def loss(q, k, v):
+        for _ in range(2):
+            q = rows._scaled_dot_product_cudnn_attention(q, k, v, True, None)[0]
+        return (q.astype(np.float32) ** 2).sum()
+
+    given = [jax.numpy.zeros((1, 2, 256, 64), jax.numpy.bfloat16)] * 3
+    lowered = jax.jit(jax.grad(loss, (0, 1, 2))).trace(*given).lower(lowering_platforms=("cuda",))
+    called = re.findall(r"__cudnn\$(\w+)", lowered.as_text())
+    assert Counter(called) == {"fmhaSoftmax": 2, "fmhaSoftmaxBackward": 2}
 
 
 def test_scale(elsewhere, calls):
@@ -166,7 +222,7 @@ def test_derivatives_of_the_row(dev, calls, name):
     found = [
         jax.tree.leaves(jax.jit(lambda *x, f=f: DERIVATIVES[name](f, x))(*given))
         for f in (
-            lambda q, k, v: rows._scaled_dot_product_cudnn_attention(q, k, v, True, None),
+            lambda q, k, v: rows._scaled_dot_product_cudnn_attention(q, k, v, True, None)[0],
             lambda q, k, v: rows._by_blocks(True, 1 / np.sqrt(8), q, k, v),
         )
     ]

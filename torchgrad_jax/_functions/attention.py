@@ -188,7 +188,7 @@ def _by_fused_row(
 
     q, k, v = map(shaped, (query, key, value))
     if by_kernel:
-        out = ops._attention_kernel(q, k, v, is_causal, scale)
+        out, _ = ops._attention_kernel(q, k, v, is_causal, scale)
         return out.reshape(*lead, *out._m.shape[-2:])
     kept = None
     if dropout_p > 0.0:

@@ -364,60 +364,101 @@ def _has_cudnn() -> bool:
     return float(getattr(first, "compute_capability", 0) or 0) >= 8.0
 
 
-def _by_cudnn(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Array:
-    """JAX has the heads behind the sequence."""
-    q, k, v = (jnp.swapaxes(a, 1, 2) for a in (q, k, v))
-    out = jax.nn.dot_product_attention(q, k, v, scale=scale, is_causal=causal, implementation="cudnn")
-    return jnp.swapaxes(out, 1, 2)
+def _behind(*arrays: Array) -> tuple[Array, ...]:
+    """These with the heads behind the sequence, as JAX has them, or before it again."""
+    return tuple(jnp.swapaxes(a, 1, 2) for a in arrays)
+
+
+def _by_cudnn(
+    causal: bool, scale: float, q: Array, k: Array, v: Array
+) -> tuple[Array, Callable[..., Any], list[Array]]:
+    """The result of JAX's function, its backward function, and of what that one keeps the log-sum-exp of each row.
+
+    JAX gives the log-sum-exp as a result, too, but rounded to the dtype of the inputs, which its kernel cannot read.
+    """
+    attend = functools.partial(jax.nn.dot_product_attention, scale=scale, is_causal=causal, implementation="cudnn")
+    out, back = jax.vjp(attend, *_behind(q, k, v))
+    return out, back, [a for a in jax.tree.leaves(back) if a.shape == q.shape[:-1] and a.dtype == jnp.float32]
+
+
+def _forward_by_cudnn(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Pair:
+    out, _, (lse,) = _by_cudnn(causal, scale, q, k, v)
+    return *_behind(out), lse
+
+
+def _gradients_by_cudnn(
+    causal: bool, scale: float, q: Array, k: Array, v: Array, out: Array, lse: Array, slope: Array
+) -> tuple[Array, ...]:
+    """The backward kernel, which reads the result and the log-sum-exp: those that are there take the place of its own.
+
+    So nothing reads what the forward kernel gives, with which JAX's function begins, and that kernel is left out.
+    """
+    own, back, (own_lse,) = _by_cudnn(causal, scale, q, k, v)
+    out, slope = _behind(out, slope)
+    kept, tree = jax.tree.flatten(back)
+    known = [out if a is own else lse if a is own_lse else a for a in kept]
+    return _behind(*jax.tree.unflatten(tree, known)(slope))
+
+
+def _forward_by_blocks(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Pair:
+    out, lse = _attend(q, k, v, None, None, 0.0, causal, scale)
+    return out, lse.astype(jnp.float32)
 
 
 def _by_blocks(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Array:
-    return _attend(q, k, v, None, None, 0.0, causal, scale)[0]
+    return _forward_by_blocks(causal, scale, q, k, v)[0]
 
 
-def _gradients_by_blocks(causal: bool, scale: float, q: Array, k: Array, v: Array, slope: Array) -> tuple[Array, ...]:
+def _gradients_by_blocks(
+    causal: bool, scale: float, q: Array, k: Array, v: Array, out: Array, lse: Array, slope: Array
+) -> tuple[Array, ...]:
     return jax.vjp(functools.partial(_by_blocks, causal, scale), q, k, v)[1](slope)
 
 
+def _on_cuda(kernel: Callable[..., Any], blocks: Callable[..., Any], *given: Array) -> Any:
+    return lax.platform_dependent(*given, cuda=kernel, default=blocks)
+
+
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
-def _by_kernel(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Array:
-    kernel, blocks = (functools.partial(f, causal, scale) for f in (_by_cudnn, _by_blocks))
-    return lax.platform_dependent(q, k, v, cuda=kernel, default=blocks)
+def _by_kernel(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Pair:
+    return _on_cuda(*(functools.partial(f, causal, scale) for f in (_forward_by_cudnn, _forward_by_blocks)), q, k, v)
 
 
 @_by_kernel.defjvp
 def _by_kernel_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
-    """Gradients are the kernel's; tangents are those of the blocks, because the kernel has none."""
+    """Gradients are the kernel's; tangents are those of the blocks, because the kernel has none.
+
+    Nothing is differentiated by way of the log-sum-exp: second derivatives are those of the blocks, too.
+    """
+    out, lse = _by_kernel(causal, scale, *primals)
     tangent = tangent_with_own_gradients(
-        lambda kept, *given: jax.jvp(functools.partial(_by_blocks, causal, scale), kept, given)[1],
+        lambda kept, *given: jax.jvp(functools.partial(_by_blocks, causal, scale), kept[:3], given)[1],
         lambda kept, slope: _gradients_by_kernel(causal, scale, *kept, slope),
-        primals,
+        (*primals, out, lse),
         *tangents,
     )
-    return _by_kernel(causal, scale, *primals), tangent
+    return (out, lse), (tangent, jnp.zeros_like(lse))
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
-def _gradients_by_kernel(causal: bool, scale: float, q: Array, k: Array, v: Array, slope: Array) -> tuple[Array, ...]:
-    def by_cudnn(q: Array, k: Array, v: Array, slope: Array) -> tuple[Array, ...]:
-        return jax.vjp(functools.partial(_by_cudnn, causal, scale), q, k, v)[1](slope)
-
-    blocks = functools.partial(_gradients_by_blocks, causal, scale)
-    return lax.platform_dependent(q, k, v, slope, cuda=by_cudnn, default=blocks)
+def _gradients_by_kernel(causal: bool, scale: float, *given: Array) -> tuple[Array, ...]:
+    return _on_cuda(*(functools.partial(f, causal, scale) for f in (_gradients_by_cudnn, _gradients_by_blocks)), *given)
 
 
 @_gradients_by_kernel.defjvp
 def _gradients_by_kernel_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
-    blocks = functools.partial(_gradients_by_blocks, causal, scale)
-    slopes = jax.jvp(blocks, primals, tangents)[1]
+    def of_inputs(q: Array, k: Array, v: Array, slope: Array) -> tuple[Array, ...]:
+        return _gradients_by_blocks(causal, scale, q, k, v, *primals[3:5], slope)
+
+    slopes = jax.jvp(of_inputs, (*primals[:3], primals[5]), (*tangents[:3], tangents[5]))[1]
     return _gradients_by_kernel(causal, scale, *primals), slopes
 
 
 @inner_op(name="_attention_kernel", node="ScaledDotProductCudnnAttentionBackward0")
 def _scaled_dot_product_cudnn_attention(
     query: Array, key: Array, value: Array, is_causal: bool, scale: float | None
-) -> Array:
-    """Attention over (batch, heads, length, features) by the platform's kernel, forward and backward.
+) -> Pair:
+    """Output and log-sum-exp of attention over (batch, heads, length, features), by the platform's kernel.
 
     Tangents, and derivatives of the backward pass, are those of the blocks.
     """

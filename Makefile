@@ -10,15 +10,15 @@ JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 ORACLE ?= auto
 # Random programs that `make fuzz` compares with torch.
 N      ?= 1000
-# What to do about tests with the mark `long`: no (leave them to `make conformance`), some (one in sixteen, which ones
-# the day of the commit says), yes or only.
-LONG   ?= no
+# Tests that take so many seconds of a core in all: the short ones always, the others in turn, by the day of the commit.
+# 0 runs all of them, as `make conformance` does.
+BUDGET ?= 600
 # More arguments for pytest, for example: make test PYTEST="-k views -x"
 PYTEST ?=
 
 BIN  := $(VENV)/bin
 PY   := $(BIN)/python
-RUN_PYTEST = $(PY) -m pytest -n $(JOBS) --dist=worksteal --oracle=$(ORACLE) --long=$(LONG) $(PYTEST)
+RUN_PYTEST = $(PY) -m pytest -n $(JOBS) --dist=worksteal --oracle=$(ORACLE) --seconds=$(BUDGET) $(PYTEST)
 
 # Every process of this machine shares one cache of compiled kernels, the tiniest included.
 export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
@@ -44,12 +44,13 @@ demo: $(VENV)/.installed ## install into .venv, run an unmodified PyTorch script
 test: $(VENV)/.installed-test ## run tests and compat_suite on all cores, with or without torch
 	$(RUN_PYTEST) tests compat_suite
 
-quick: LONG = yes
+quick: BUDGET = 0
 quick: $(VENV)/.installed-test ## the first tests of each file, in a minute; the end says what is left out
 	$(RUN_PYTEST) --quick tests compat_suite
 
 # Programs that call the same operators again and again; each call is read in its short form and in its general one.
 short-ways: export TORCHGRAD_JAX_CHECK_CALLS = 1
+short-ways: override BUDGET = 150
 short-ways: $(VENV)/.installed-test ## tests in which calls that were met before are compared with the general reading
 	$(RUN_PYTEST) compat_suite/test_values.py compat_suite/test_fuzz.py tests/functions tests/autograd
 
@@ -107,13 +108,13 @@ accelerator: $(VENV)/.installed-test ## what means something on the GPU, TPU or 
 	$(PY) -m benchmarks.accelerator --write
 
 conformance: ORACLE = live
-conformance: LONG = only
+conformance: BUDGET = 0
 conformance: export BATCH_SIZES ?= 2000
 # A check keeps a second program, and is one more place to interrupt: left out is what counts these.
 conformance: CHECKED = $(addprefix tests/bridge/compile/,program trace) $(wildcard tests/bridge/compile/test_*.py) \
 	--deselect=tests/bridge/compile/test_interrupts.py \
 	--deselect=tests/bridge/compile/program/test_arguments_given_again.py::test_weights_and_constants_are_held_in_jax_and_writes_to_them_are_seen
-conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## the long tests, compiled steps that check themselves, torch's own table of operators, what has templates
+conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## all tests, compiled steps that check themselves, torch's own table of operators, what has templates
 	$(RUN_PYTEST) tests compat_suite
 	TORCHGRAD_JAX_VERIFY=1 $(PY) -m pytest -n $(JOBS) $(CHECKED)
 	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html

@@ -5,11 +5,9 @@ import importlib.metadata
 import importlib.util
 import os
 import random
-import shutil
-import subprocess
 import sys
 import tomllib
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,10 +16,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent
 SEED = 0
-_SOME = 16
-"""In so many parts the tests with the mark `long` are divided: each day that has a commit runs another one."""
-_FIRST = 2
-"""So many tests of each file are quick ones."""
+_FIRST, _QUICK = 2, 0.3
+"""So many tests of each file are quick ones, of those that take less than so many seconds."""
 _START_PROCESSES = ("tests/distributed", "tests/export", "tests/utils/loading")
 """Folders without quick tests: seconds go by until a process that a test starts has imported the package."""
 
@@ -35,6 +31,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 
+from tests.measured import Measuring, Seconds, chosen, today  # noqa: E402
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
@@ -45,18 +43,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "or live torch where it is installed (default)",
     )
     parser.addoption(
-        "--long",
-        choices=("yes", "some", "no", "only"),
-        default="yes",
-        help="what to do about tests with the mark `long`, which take long where no kernel is compiled yet: "
-        f"run them, one in {_SOME} of them (which ones the day of the commit says), none, or no others",
+        "--seconds",
+        type=float,
+        default=0.0,
+        metavar="N",
+        help="run tests that take N seconds of a core in all, where no kernel is compiled yet: the short ones, and of "
+        "the others those whose turn it is on the day of the commit; 0 runs all of them (default)",
     )
     parser.addoption(
-        "--part",
-        type=int,
-        default=1,
-        metavar="N",
-        help="run one in N of the tests, other ones for other commits: a quick look at another Python or JAX",
+        "--measure", type=Path, metavar="FOLDER", help="note there what each test takes, for `python -m tests.measured`"
     )
     parser.addoption(
         "--quick",
@@ -71,20 +66,12 @@ def pytest_configure(config: pytest.Config) -> None:
     jax.config.update("jax_numpy_rank_promotion", "raise")
     if config.getoption("--oracle") == "live" and not _torch_version():
         raise pytest.UsageError("--oracle=live: torch is not installed (`make oracle` installs it)")
+    if config.getoption("--measure"):
+        config.pluginmanager.register(Measuring(config.getoption("--measure")))
 
 
-def pytest_report_header(config: pytest.Config) -> list[str]:
-    return [_oracle(config), *_parts(config)]
-
-
-def _parts(config: pytest.Config) -> list[str]:
-    """Which parts of the tests the name of the commit has chosen."""
-    out, parts = [], config.getoption("--part")
-    if parts > 1:
-        out.append(f"tests: part {_part(parts) + 1} of {parts}, by the name of the commit")
-    if config.getoption("--long") == "some":
-        out.append(f"long tests: part {_day() % _SOME + 1} of {_SOME}, by the day of the commit")
-    return out
+def pytest_report_header(config: pytest.Config) -> str:
+    return _oracle(config)
 
 
 def _oracle(config: pytest.Config) -> str:
@@ -97,8 +84,7 @@ def _oracle(config: pytest.Config) -> str:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    _choose_by_length(config, items)
-    _choose_part(config, items)
+    _choose_by_time(config, items)
     _choose_quick(config, items)
     if _oracle_is_live(config):
         return
@@ -108,101 +94,65 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
 
 
-def _choose_by_length(config: pytest.Config, items: list[pytest.Item]) -> None:
-    wanted = config.getoption("--long")
-    if wanted == "yes":
-        return
-    marked = [item for item in items if _is_long(item)]
-    # Tests that follow one another are the variants of one, so that some of each run.
-    left_out = set(map(id, marked)) - set(map(id, marked[_day() % _SOME :: _SOME] if wanted == "some" else ()))
-    _keep(config, items, [item for item in items if (id(item) in left_out) is (wanted == "only")])
-
-
-def _is_long(item: pytest.Item) -> bool:
-    """Whether a test has the mark `long`, which may name those of its cases that are."""
-    case = item.callspec.id if hasattr(item, "callspec") else ""
-    return any(not mark.args or case in mark.args for mark in item.iter_markers("long"))
-
-
-def _choose_part(config: pytest.Config, items: list[pytest.Item]) -> None:
-    parts = config.getoption("--part")
-    if parts > 1:
-        _keep(config, items, items[_part(parts) :: parts])
+def _choose_by_time(config: pytest.Config, items: list[pytest.Item]) -> None:
+    budget = config.getoption("--seconds")
+    if budget and len(items) >= _MANY:
+        names = [item.nodeid for item in items]
+        kept = [item for item, runs in zip(items, chosen(names, _seconds, budget, today())) if runs]
+        if len(kept) < len(items):
+            _left_out["long"] = len(items) - len(kept)
+            _left_out["seconds"] = round(sum(map(_seconds.of, names)) - sum(_seconds.of(item.nodeid) for item in kept))
+        _keep(config, items, kept)
 
 
 def _choose_quick(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Tests stand in a file in the order in which a reader meets them, so that the plainest come first."""
     if not config.getoption("--quick"):
         return
-    chosen: dict[Path, dict[str, pytest.Item]] = {}
-    short = [item for item in items if not _is_long(item) and not item.nodeid.startswith(_START_PROCESSES)]
+    of_files: dict[Path, dict[str, pytest.Item]] = {}
+    short = [
+        item for item in items if _seconds.of(item.nodeid) < _QUICK and not item.nodeid.startswith(_START_PROCESSES)
+    ]
     for item in short:
-        tests = chosen.setdefault(item.path, {})
+        tests = of_files.setdefault(item.path, {})
         if len(tests) < _FIRST:
             tests.setdefault(getattr(item, "originalname", item.name), item)
-    kept = [item for tests in chosen.values() for item in tests.values()]
+    kept = [item for tests in of_files.values() for item in tests.values()]
     _left_out.update({"slow": len(items) - len(short), "others": len(short) - len(kept)})
     _keep(config, items, kept)
 
 
+_seconds = Seconds.stored()
 _left_out: dict[str, int] = {}
-"""How many tests a quick run leaves out, by the reason."""
+"""How many tests a run leaves out, by the reason."""
 
 
-def _keep(config: pytest.Config, items: list[pytest.Item], chosen: list[pytest.Item]) -> None:
-    if len(chosen) < len(items):
-        kept = set(map(id, chosen))
+def _keep(config: pytest.Config, items: list[pytest.Item], wanted: list[pytest.Item]) -> None:
+    if len(wanted) < len(items):
+        kept = set(map(id, wanted))
         config.hook.pytest_deselected(items=[item for item in items if id(item) not in kept])
-        items[:] = chosen
+        items[:] = wanted
 
 
-def _part(parts: int) -> int:
-    """Which of so many parts of the tests runs, by the name of the commit: the same again for the same commit."""
-    return int(_of_commit("%H") or "0", 16) % parts
-
-
-def _day() -> int:
-    """The number of the day of the commit: within as many days as there are parts, each part runs."""
-    return int(_of_commit("%ct") or "0") // 86_400
-
-
-def _of_commit(what: str) -> str:
-    """What git tells of the commit, in one of its formats; nothing where there is no git."""
-    git = shutil.which("git")
-    if git is None:
-        return ""
-    command = [git, "-C", str(ROOT), "log", "-1", f"--format={what}"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-
-_SECONDS_COLD, _SECONDS_WARM = 0.04, 0.03
-"""What a test takes on average on one core of 2.5 GHz, where few kernels are compiled yet, and where all are."""
-_WARM = 2000
-"""More files than this in the cache of kernels come from an earlier run of the tests; `make demo` leaves fewer."""
-
-
-def _time_to_come(tests: int, workers: int) -> str:
+def _time_to_come(tests: Sequence[str], workers: int) -> str:
     """How long a run will take, for who waits in front of it."""
-    cache = Path(os.environ["JAX_COMPILATION_CACHE_DIR"])
-    cold = not cache.is_dir() or len(os.listdir(cache)) < _WARM
-    each = _SECONDS_COLD if cold else _SECONDS_WARM
-    minutes = max(1, round(tests * each / workers / 60))
-    kernels = f"few kernels are compiled yet in {cache}" if cold else f"compiled kernels are in {cache}"
-    return f"time: {tests} tests on {workers} cores take about {minutes} min ({kernels})"
+    minutes = max(1, round(sum(map(_seconds.of, tests)) / workers / 60))
+    return f"time: {len(tests)} tests on {workers} cores take about {minutes} min, less where kernels are compiled"
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:
-    return None if len(items) < _MANY else _time_to_come(len(items), 1)
+    return None if len(items) < _MANY else _time_to_come([item.nodeid for item in items], 1)
 
 
 _MANY = 1000
+"""Of fewer tests than these, which somebody has named, all run, and nobody waits long."""
 _said: list[str] = []
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist, whose workers collect
 def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     if len(ids) >= _MANY and not _said:
-        _said.append(_time_to_come(len(ids), len(node.config.option.tx)))
+        _said.append(_time_to_come(ids, len(node.config.option.tx)))
         reporter = node.config.pluginmanager.getplugin("terminalreporter")
         reporter.write_line(_said[0])
 
@@ -258,9 +208,14 @@ def pytest_testnodedown(node: Any) -> None:
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     most = max([_memory.most, *_of_workers])
-    if _left_out:
+    if "long" in _left_out:
         terminalreporter.write_line(
-            f"quick: left out are {_left_out['slow']} tests that are marked as long or start processes, and "
+            f"left to other days and to `make conformance`: {_left_out['long']} tests, which take "
+            f"{_left_out['seconds']} s of a core"
+        )
+    if "slow" in _left_out:
+        terminalreporter.write_line(
+            f"quick: left out are {_left_out['slow']} tests that take long or start processes, and "
             f"{_left_out['others']} that are not among the first {_FIRST} of their file"
         )
     terminalreporter.write_line(f"memory: no process of the tests held more than {most} MB")

@@ -1,13 +1,10 @@
 """Bad shapes, dtypes, dims and indices: torch's exception types, and its text where users match on it."""
 
-import pytest
-
 from compat_suite.jobs import Job
 from compat_suite.judge import Oracle
 from compat_suite.suite import expect_agreement, per_case
 
 
-@pytest.mark.long("linalg.inv", "linalg.solve", "linalg.cholesky", "linalg.ldl_factor")
 @per_case("error")
 def test_as_torch(jobs: list[Job], torch_oracle: Oracle) -> None:
     expect_agreement(jobs, torch_oracle)

@@ -27,13 +27,11 @@ def _expect_the_same(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
     assert not any(apart.values()), {name: texts for name, texts in apart.items() if texts}
 
 
-@pytest.mark.long
 @per_case("value", most=2)
 def test_values(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
     _expect_the_same(jobs, monkeypatch)
 
 
-@pytest.mark.long
 @per_case("grad", most=1)
 def test_gradients(jobs: list[Job], monkeypatch: pytest.MonkeyPatch) -> None:
     _expect_the_same(jobs, monkeypatch)

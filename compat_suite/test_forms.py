@@ -109,12 +109,10 @@ def executor(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
     clear_caches()
 
 
-@pytest.mark.long("xla")
 def test_powers(executor: str) -> None:
     assert [line for p in EXPONENTS for line in _apart(POWERS, POINTS, DTYPES, p)] == []
 
 
-@pytest.mark.long("xla")
 def test_arithmetic(executor: str) -> None:
     assert _apart(ARITHMETIC, POINTS, DTYPES) == []
 
@@ -127,7 +125,6 @@ def test_arithmetic_of_subnormal_numbers(dtype: str) -> None:
     assert _apart(ARITHMETIC | {"root": lambda m, x: x.abs().sqrt()}, points, (dtype,)) == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ONE.split())
 def test_functions_of_one_tensor(name: str, executor: str) -> None:
     assert _apart(_of_one(name), POINTS, DTYPES) == []

@@ -29,7 +29,6 @@ def expect_no_finding(seed: int, finding: Finding | None) -> str | None:
     return None if known else finding.report()
 
 
-@pytest.mark.long
 @pytest.mark.oracle
 @pytest.mark.parametrize("first", range(0, PROGRAMS, TOGETHER))
 def test_programs(first: int, torch_oracle: Oracle) -> None:
@@ -141,7 +140,6 @@ def test_drawn_programs() -> None:
     assert "1 passed" in done.stdout
 
 
-@pytest.mark.long("8", "28")
 @pytest.mark.parametrize("seed", range(recorded.PROGRAMS))
 def test_recorded_programs(seed: int, torch_oracle: Oracle) -> None:
     if not torch_oracle.name.startswith("recorded"):
@@ -153,7 +151,6 @@ def test_recorded_programs(seed: int, torch_oracle: Oracle) -> None:
         pytest.fail(bad, pytrace=False)
 
 
-@pytest.mark.long
 @pytest.mark.oracle
 @pytest.mark.parametrize("way", ["compile", "vmap"])
 def test_programs_run_in_another_way(way: str, torch_oracle: Oracle) -> None:
@@ -165,7 +162,6 @@ def test_programs_run_in_another_way(way: str, torch_oracle: Oracle) -> None:
         pytest.fail("\n\n".join(bad), pytrace=False)
 
 
-@pytest.mark.long
 @pytest.mark.oracle
 def test_programs_on_two_devices(torch_oracle: Oracle) -> None:
     command = [sys.executable, "-m", "compat_suite", "fuzz", "5", "--way", "devices"]

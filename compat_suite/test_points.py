@@ -23,7 +23,6 @@ def _each(rows: list[Case]) -> Any:
     return pytest.mark.parametrize("case", rows, ids=names)
 
 
-@pytest.mark.long
 @_each(ROWS)
 def test_as_torch(case: Case, torch_oracle: Oracle) -> None:
     expect_agreement([*jobs_of(case)], torch_oracle)
@@ -54,7 +53,6 @@ def _derivatives(case: Case, dtype: str) -> tuple[Any, list[Any]]:
     return found, [args[k] for k in moving]
 
 
-@pytest.mark.long
 @_each([case for case in ROWS if case.jvp and case.samples[0].grads])
 def test_compiled_as_eager(case: Case) -> None:
     for dtype in ("float64", "float32"):

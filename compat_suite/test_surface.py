@@ -27,13 +27,11 @@ def test_names(core: str, torch_names: dict[str, list[str]]) -> None:
     assert missing == known, f"missing: {sorted(missing - known)}; in the ledger but there: {sorted(known - missing)}"
 
 
-@pytest.mark.long("linalg.solve", "linalg.ldl_factor", "linalg.ldl_factor_ex", "linalg.ldl_solve", "matrix_exp")
 @per_case("out")
 def test_out(jobs: list[Job], torch_oracle: Oracle) -> None:
     expect_agreement(jobs, torch_oracle)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("module", api.recorded())
 def test_names_and_signatures_of_autograd(module: str) -> None:
     rows = [r for r in api.names(ours(), current()) if r.path.rpartition(".")[0] == module]

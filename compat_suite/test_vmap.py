@@ -9,44 +9,11 @@ from compat_suite.judge import Oracle
 from compat_suite.suite import per_case
 
 
-@pytest.mark.long(
-    "corrcoef",
-    "fft.rfft2",
-    "grid_sampler_2d",
-    "grid_sampler_3d",
-    "gru_cell",
-    "index_reduce",
-    "linalg.ldl_factor",
-    "linalg.ldl_solve",
-    "linalg.lstsq",
-    "linalg.lu",
-    "linalg.lu_solve",
-    "linalg.solve",
-    "linalg.solve_ex",
-    "linalg.tensorsolve",
-    "lstm_cell",
-    "masked.std",
-    "nn.functional.bilinear",
-    "nn.functional.conv2d-2",
-    "nn.functional.conv_transpose3d",
-    "nn.functional.fractional_max_pool2d",
-    "nn.functional.fractional_max_pool3d",
-    "nn.functional.gaussian_nll_loss",
-    "nn.functional.grid_sample",
-    "nn.functional.huber_loss",
-    "pow-2",
-    "special.airy_ai",
-    "special.bessel_j1",
-    "special.gammainc",
-    "special.gammaincc",
-    "special.zeta",
-)
 @per_case("value", most=1)
 def test_a_batch_gives_what_its_calls_give(jobs: list[Job], torch_oracle: Oracle) -> None:
     _compare(jobs, torch_oracle)
 
 
-@pytest.mark.long
 @per_case("value", most=3)
 def test_batches_of_other_calls(jobs: list[Job], torch_oracle: Oracle) -> None:
     _compare(jobs, torch_oracle)

@@ -29,11 +29,6 @@ class Programs(list[Any]):
         fn.raises = True
         return self(fn)
 
-    def long(self, fn: Any) -> Any:
-        """As a decorator it adds a program that takes long where no kernel is compiled yet."""
-        self.append(pytest.param(fn, marks=pytest.mark.long))
-        return fn
-
     def test(self, raises: bool = False) -> Callable[..., None]:
         """The test of all of them, also of those that are declared later; with `raises` they all end in errors."""
 

@@ -39,7 +39,6 @@ def test_every_example_is_run():
     assert sorted([*PROGRAMS, *compared, "ddp.py"]) == sorted(path.name for path in EXAMPLES.glob("*.py"))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_example(name):
     if name in ECOSYSTEM:
@@ -59,7 +58,6 @@ def test_example(name):
     assert expected in done.stdout
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("factor, agree", [(1.0, True), (1.001, False), (float("nan"), False)])
 def test_train_mlp_compares_gradients(factor, agree, capsys):
     example = runpy.run_path(str(EXAMPLES / "train_mlp.py"))

@@ -107,7 +107,6 @@ KNOWN_OF = {"tensors in trees": {"PyTreeDef.flatten_up_to", "lax._one_vjp"}}
 """What changes when JAX first takes a tensor apart."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("use", USES)
 def test_jax_is_as_it_was_before(use):
     run = subprocess.run(

@@ -20,7 +20,6 @@ def fresh(code: str) -> str:
     return run.stdout.strip()
 
 
-@pytest.mark.long
 def test_an_import_stays_small():
     """Its cost is in modules imported and code written, which do not depend on the machine."""
     heavy = ("jax.scipy.linalg", "jax.scipy.stats", "jax.experimental", "jax.extend", "jax.nn", "scipy", "torch")
@@ -36,7 +35,6 @@ print(len(functions) > 300 and all("_first_call" in f.__code__.co_names for f in
     assert fresh(code).splitlines() == ["[]", "True"]
 
 
-@pytest.mark.long
 def test_functions_get_their_code_when_first_called_and_stay_the_same_object():
     code = """
 import inspect, torchgrad_jax as tg
@@ -56,7 +54,6 @@ except TypeError as error:
     assert fresh(code).startswith("cos() missing 1 required positional argument")
 
 
-@pytest.mark.long
 def test_the_environment_can_keep_64_bit_types_off():
     off = "import os; os.environ['TORCHGRAD_JAX_X64'] = '0'"
     code = f"{off}; import torchgrad_jax, jax; print(jax.config.jax_enable_x64)"
@@ -122,7 +119,6 @@ def test_every_bound_function_is_reachable():
             assert found is fn or twins, name
 
 
-@pytest.mark.long
 def test_submodules_are_there_without_a_further_import():
     code = "import torchgrad_jax as tg; print(tg.linalg.inv, tg.fft.fft, tg.nn.functional.relu, tg.random.manual_seed)"
     assert fresh(code).count("<") == 4

@@ -28,7 +28,6 @@ def pairs(monkeypatch):
         sys.modules.pop(name, None)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_losses_coincide(name, pairs):
     found = pairs.curves(name, 5)

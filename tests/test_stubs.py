@@ -53,7 +53,6 @@ def test_current():
     assert files.stale(PACKAGE) == [], "run `python -m torchgrad_jax._codegen`"
 
 
-@pytest.mark.long
 def test_check_reports_and_write_repairs(tmp_path, capsys):
     for name in files.build():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -71,7 +70,6 @@ def test_check_reports_and_write_repairs(tmp_path, capsys):
     assert main(["--check", "--root", str(tmp_path)]) == 0
 
 
-@pytest.mark.long
 def test_top_level_is_complete():
     assert set(torchgrad_jax.__all__) <= set(declared(stub("__init__.pyi").body))
 
@@ -122,7 +120,6 @@ def test_method_overloads_are_of_methods(name):
     assert callable(getattr(torchgrad_jax.Tensor, name))
 
 
-@pytest.mark.long
 def test_rows_keep_their_signature():
     """Names, order, keyword-only-ness and defaults of every function made from a row."""
     body = declared(stub("__init__.pyi").body)
@@ -155,7 +152,6 @@ def test_stubs_are_not_mostly_any():
     assert len(untyped) < 40, sorted(untyped)
 
 
-@pytest.mark.long
 def test_sample_runs():
     spec = importlib.util.spec_from_file_location("typing_sample", SAMPLE)
     assert spec is not None
@@ -165,7 +161,6 @@ def test_sample_runs():
     sample.main()
 
 
-@pytest.mark.long
 def test_sample_and_project_type_check():
     if importlib.util.find_spec("pyright") is None:
         pytest.skip("pyright is not installed")

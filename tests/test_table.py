@@ -125,7 +125,6 @@ def test_views(row):
     assert {p.name for p in row.params[1:]} <= takes or any(p.kind is p.VAR_KEYWORD for p in parameters)
 
 
-@pytest.mark.long("lcm")
 @every_row
 def test_reachable(row):
     """A row is a public function, a method, or something that a composition calls by name."""
@@ -139,7 +138,6 @@ def test_reachable(row):
         assert all(callable(getattr(torchgrad_jax.Tensor, n)) for n in (label, *row.aliases))
 
 
-@pytest.mark.long("alias_copy")
 @every_row
 def test_inplace(row):
     if not row.inplace:

@@ -80,5 +80,4 @@ WAYS: dict[str, Callable[[Program], Program]] = {"compiled": compiled}
 def parametrize(metafunc: pytest.Metafunc, folder: str) -> None:
     """Let the tests of a folder that take `same` run in all ways."""
     if "same" in metafunc.fixturenames and folder in COMPILED:
-        ways = [pytest.param(way, marks=pytest.mark.long) for way in WAYS]
-        metafunc.parametrize("same", [pytest.param(None, id=pytest.HIDDEN_PARAM), *ways], indirect=True)
+        metafunc.parametrize("same", [pytest.param(None, id=pytest.HIDDEN_PARAM), *WAYS], indirect=True)

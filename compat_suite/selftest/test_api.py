@@ -41,12 +41,10 @@ def test_a_keyword_of_our_own_takes_nothing_away() -> None:
     assert api.compare(PLAIN, more) == []
 
 
-@pytest.mark.long
 def test_a_signature_that_torch_hides_is_not_compared() -> None:
     assert api.compare({"kind": "function", "signature": None}, taking()) == []
 
 
-@pytest.mark.long
 def test_members_are_compared() -> None:
     assert api.compare(CLASS, {**CLASS, "members": {}}) == ["`.apply` is missing"]
     (found,) = api.compare(CLASS, {**CLASS, "members": {"apply": taking()}})

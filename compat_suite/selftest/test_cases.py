@@ -67,7 +67,6 @@ def test_every_job_is_recorded_and_torch_takes_the_calls_of_all_samples() -> Non
     assert dtypes_refused > 300  # what is not recorded counts as taken
 
 
-@pytest.mark.long
 def test_nothing_recorded_is_out_of_use_and_it_stays_small() -> None:
     oracle = RecordedTorch()
     wanted = {job.id for job in all_jobs(CASES)}

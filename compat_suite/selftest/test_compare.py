@@ -48,7 +48,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.long("type")
 @pytest.mark.parametrize("attribute", CHANGES)
 def test_a_wrong_attribute_fails(attribute: str) -> None:
     verdict = judge(JOBS["grad"], Wrong(changed("grad", **CHANGES[attribute])), Ledger())

@@ -209,7 +209,6 @@ def wrong_samples(fault, monkeypatch):
     return runner.Runner(2, 0, checks).run(info)[check].failed
 
 
-@pytest.mark.long("sign")
 @pytest.mark.oracle
 @pytest.mark.parametrize("fault", OPINFO)
 def test_the_fault_is_found_by_opinfo(fault, monkeypatch):
@@ -275,7 +274,6 @@ print(found(), found(sin=lambda x: -torchgrad_jax.sin(x)), found(neg_=moved_away
 """
 
 
-@pytest.mark.long
 def test_faults_over_two_devices():
     """A wrong sign, and an operator in place whose tensor lies on one device afterwards."""
     run = subprocess.run([sys.executable, "-c", DEVICES], capture_output=True, text=True, check=False)

@@ -87,7 +87,6 @@ def verdicts(name, check):
     return [judging.judge(job, RecordedTorch()) for job in jobs]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fault", FAULTS)
 def test_fault_is_found(fault, monkeypatch):
     name, function, check = FAULTS[fault]
@@ -112,7 +111,6 @@ def test_explain(capsys):
     assert answer(Result(error=("ValueError", "no"))) == "ValueError: no"
 
 
-@pytest.mark.long
 def test_another_library_is_judged(monkeypatch, capsys):
     """`--library` takes any module that can be imported; the choice ends with the test."""
     monkeypatch.setattr(libs, "_JUDGED", ["torchgrad_jax"])

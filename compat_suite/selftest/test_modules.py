@@ -13,7 +13,6 @@ def settings(**given: Any) -> Namespace:
     return Namespace(**{"only": None, "name": None, "samples": 1, "seed": 0, "jobs": 1, **given})
 
 
-@pytest.mark.long
 @pytest.mark.oracle
 def test_rows_that_agree() -> None:
     assert modules.main(settings(name=["Linear", "SGD"])) == 0

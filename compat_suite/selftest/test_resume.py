@@ -65,7 +65,6 @@ def test_a_sample_is_a_part_of_the_run(judged, tmp_path):
     assert verdicts(resumed) == verdicts(whole)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("other", [["--op", "torch.cos"], ["--checks", "jvp"]])
 def test_the_state_of_another_run_is_refused(judged, tmp_path, other):
     state = str(tmp_path / "state")

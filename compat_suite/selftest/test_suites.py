@@ -26,7 +26,6 @@ def test_left_out():
 """
 
 
-@pytest.mark.long
 def test_only_tests_that_pass_with_torch_count(tmp_path, monkeypatch):
     suite = Suite("one", "one", "1.0")
     source = tmp_path / "one" / "source" / "one-1.0"
@@ -39,7 +38,6 @@ def test_only_tests_that_pass_with_torch_count(tmp_path, monkeypatch):
     assert verdict.share == 50
 
 
-@pytest.mark.long
 def test_a_file_that_does_not_import_here(tmp_path, monkeypatch):
     suite = Suite("two", "two", "1.0", tests=("test_it.py",))
     (tmp_path / "two").mkdir()

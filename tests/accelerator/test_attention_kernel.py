@@ -208,7 +208,6 @@ DERIVATIVES = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives_of_the_row(dev, calls, name):
     """They are those of attention by blocks, which is what the row computes on a CPU.

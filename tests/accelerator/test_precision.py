@@ -42,7 +42,6 @@ def with_gradients(f, tensors):
     return [out, *torch.autograd.grad((out.float() ** 2).sum(), tensors)]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", PRODUCTS)
 @pytest.mark.parametrize("dtype, error", [("float32", 2e-5), ("bfloat16", 3e-2), ("float16", 4e-3)])
 def test_products(dev, name, dtype, error):
@@ -62,7 +61,6 @@ def told(f, tensors):
     return set(re.findall(r"precision[ a-z_<=\[#]*(HIGHEST|HIGH|DEFAULT)\b", text))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_what_xla_is_told(dev, name, precision):
     f, shapes = PRODUCTS[name]
@@ -76,7 +74,6 @@ def test_what_xla_is_told(dev, name, precision):
     assert found == [{"HIGHEST"}, {"HIGH"}, {"DEFAULT"}, {"HIGHEST"}]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["matmul", "attention"])
 def test_halves_need_no_more_than_they_hold(dev, name):
     """In float32 of full precision they would be computed ten times slower, to the same numbers."""
@@ -84,7 +81,6 @@ def test_halves_need_no_more_than_they_hold(dev, name):
     assert "HIGHEST" not in told(f, [of(*s, dtype=torch.bfloat16, dev=dev) for s in shapes])
 
 
-@pytest.mark.long
 def test_kernels_and_programs_follow_the_setting(dev, precision):
     x = of(8, 8, dev=dev)
     step = torch.compile(lambda x: x @ x)
@@ -98,7 +94,6 @@ def test_kernels_and_programs_follow_the_setting(dev, precision):
     assert torch.equal(x @ x, eager)
 
 
-@pytest.mark.long
 def test_flags_of_cuda_are_that_setting(precision):
     flags = torch.backends.cuda.matmul
     flags.allow_tf32 = True
@@ -111,7 +106,6 @@ def test_flags_of_cuda_are_that_setting(precision):
         flags.fp32_precision = "coarse"
 
 
-@pytest.mark.long
 def test_autocast(dev):
     x, w = of(16, 32, dev=dev), of(32, 8, dev=dev).requires_grad_()
     with torch.autocast(dev.type, dtype=torch.bfloat16):

@@ -20,7 +20,6 @@ SUBJECTS = [
 ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("subject, kind, count", SUBJECTS, ids=lambda x: str(x))
 def test_with_a_stand_in(subject, kind, count, dev):
     if dev.type != "cpu":

@@ -70,7 +70,6 @@ def losses(name, dev, compiled, dtype=torch.float32, steps=4):
     return [loss.item() for loss in found]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", NETWORKS)
 def test_steps_as_on_the_host(dev, name):
     eager = losses(name, dev, compiled=False)
@@ -79,7 +78,6 @@ def test_steps_as_on_the_host(dev, name):
         np.testing.assert_allclose(losses(name, "cpu", compiled=False), eager, rtol=1e-3)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", NETWORKS)
 def test_steps_in_bfloat16(dev, name):
     found = losses(name, dev, compiled=True, dtype=torch.bfloat16)
@@ -107,7 +105,6 @@ def test_many_steps_in_one_call(dev):
     assert run(True) == pytest.approx(run(False))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("how", ["eager", "compiled", "many"])
 @pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad"])
 def test_a_step_takes_its_batch_from_the_host(dev, name, how):
@@ -174,7 +171,6 @@ def test_programs_of_the_host_run_there(elsewhere):
         assert devices_of(f(x)) == {jax_device(torch.device("cpu"))}
 
 
-@pytest.mark.long
 def test_jax_on_both_sides(dev):
     torch.manual_seed(0)
     net = mlp()

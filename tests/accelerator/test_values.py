@@ -83,7 +83,6 @@ def run(f, x):
     return out.detach(), g
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", CASES)
 def test_as_on_the_host(dev, name):
     f, values = CASES[name]
@@ -106,14 +105,12 @@ def recurrent(kind, dev):
     return [out.detach().cpu(), *[p.grad.cpu() for p in net.parameters()]]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", ["LSTM", "GRU"])
 def test_recurrent_networks(dev, kind):
     for got, want in zip(recurrent(kind, dev), recurrent(kind, "cpu"), strict=True):
         torch.testing.assert_close(got, want)
 
 
-@pytest.mark.long("per-example")
 @pytest.mark.parametrize(
     "f",
     [
@@ -129,7 +126,6 @@ def test_function_transforms(dev, f):
     torch.testing.assert_close(f(x).cpu(), f(x.cpu()), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.long
 def test_checks_of_values(dev):
     table = torch.zeros(3, 2, device=dev)
     with pytest.raises(IndexError, match=r"out of bounds|out of range"):

@@ -292,7 +292,6 @@ def pooled_and_padded_on_cpu(m):
     return [c.dtype for c in calls]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_as_torch(program, same):
     same(program)

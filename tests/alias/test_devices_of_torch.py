@@ -110,7 +110,7 @@ def parts_of_data_parallel(m):
     ]
 
 
-@PROGRAMS.long
+@PROGRAMS
 def products_in_groups(m):
     f = m.nn.functional
     a, b = m.arange(32.0).view(8, 4), m.arange(64.0).view(2, 4, 8)

@@ -5,8 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 PROGRAM = """
 import warnings, torch, functorch, functorch.einops, functorch.experimental
 from functorch import combine_state_for_ensemble, grad, make_functional, make_functional_with_buffers, vmap
@@ -49,7 +47,6 @@ True
 """
 
 
-@pytest.mark.long
 def test_a_program_with_functorch(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)

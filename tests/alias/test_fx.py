@@ -300,7 +300,6 @@ def copies_and_submodules(m):
     return (again.code == traced.code, there, hasattr(again, "extra"), str(again), again(m.ones(2, 4))["out"])
 
 
-@pytest.mark.long("a_module")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_as_torch(program, same):
     same(program)

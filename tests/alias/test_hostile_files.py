@@ -27,7 +27,6 @@ DOCUMENTED = (pickle.UnpicklingError, RuntimeError, EOFError, ValueError)
 NAMES = {kind.__name__ for kind in DOCUMENTED}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("which", ["quick", "heavy"])
 def test_every_hostile_file_is_refused_and_leaves_no_trace(which):
     """In a process of its own with little memory, which ends in time only if nothing takes exponentially long."""
@@ -92,22 +91,6 @@ for _ in range(300):
     PLAIN["nested-300"] = [PLAIN["nested-300"]]
 
 
-@pytest.mark.long(
-    "many-keys-0",
-    "words-0",
-    "words-1",
-    "words-2",
-    "words-3",
-    "words-4",
-    "pairs-0",
-    "pairs-1",
-    "pairs-2",
-    "pairs-3",
-    "pairs-4",
-    "pairs-5",
-    "dicts-0",
-    "dicts-5",
-)
 @pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4, 5])
 @pytest.mark.parametrize("name", PLAIN)
 def test_plain_data_is_read_in_every_protocol(name, protocol):
@@ -172,7 +155,6 @@ def _plain(x):
     return repr(x)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("zipped", [True, False])
 def test_files_of_torch_are_read(oracle, zipped):
     state = _theirs(oracle)
@@ -404,7 +386,6 @@ def _check_types(x, seen):
         _check_types(part, seen)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("count", [200, 10_000])
 def test_random_damage_is_refused_or_read_as_plain_data(count, monkeypatch):
     def never(*args, **kwargs):
@@ -432,7 +413,6 @@ def test_random_damage_is_refused_or_read_as_plain_data(count, monkeypatch):
     assert min(outcomes["read"], outcomes["refused"]) > count // 40, outcomes
 
 
-@pytest.mark.long
 def test_a_good_file_of_many_small_parameters_is_within_the_budget():
     many = [tg.nn.Parameter(tg.zeros(1)) for _ in range(8000)]
     file = io.BytesIO()

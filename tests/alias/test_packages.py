@@ -148,7 +148,6 @@ def tensors_on_files(m):
     return seen
 
 
-@pytest.mark.long("sobol_points", "scrambled_sobol_points")
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_as_torch(program, same):
     if program is without_a_gpu and tg.cuda.is_available():
@@ -197,7 +196,6 @@ def test_names_of_what_is_not_there():
             call(x)
 
 
-@pytest.mark.long
 def test_the_alias_is_called_torch():
     code = """
 import torchgrad_jax

@@ -93,7 +93,6 @@ def same_words_and_near_numbers(a, b):
     return all(math.isclose(x, y, rel_tol=SHOWN, abs_tol=SHOWN) for x, y in pairs)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_programs(group):
     """Several programs in one process: starting it takes longer than most of them."""
@@ -104,7 +103,6 @@ def test_programs(group):
     assert not any(found.values()), {name: lines for name, lines in found.items() if lines}
 
 
-@pytest.mark.long
 def test_the_records_are_what_torch_prints(oracle):
     assert oracle.__version__.startswith("2.")
     if os.environ.get("TORCHGRAD_RECORD") == "1":

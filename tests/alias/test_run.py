@@ -97,14 +97,12 @@ if __name__ == "__main__":
 '''
 
 
-@pytest.mark.long
 def test_a_script(tmp_path):
     (tmp_path / "script.py").write_text(PROGRAM, encoding="utf-8")
     done = run("-m", "torchgrad_jax", "script.py", "--lr", "0.1", cwd=tmp_path)
     assert (done.returncode, done.stderr) == (7, "done")
 
 
-@pytest.mark.long
 def test_a_traceback_shows_the_program_only(tmp_path):
     path = tmp_path / "script.py"
     text = "import {}\n\n\ndef f():\n    raise LookupError('x')\n\n\nf()\n"
@@ -117,7 +115,6 @@ def test_a_traceback_shows_the_program_only(tmp_path):
     assert done.stderr == "Traceback (most recent call last):\n" + wanted
 
 
-@pytest.mark.long
 def test_a_module_of_a_package(tmp_path):
     (tmp_path / "pkg").mkdir()
     (tmp_path / "pkg" / "__init__.py").write_text("")
@@ -129,7 +126,6 @@ def test_a_module_of_a_package(tmp_path):
     assert done.stdout == "['a'] __main__ pkg torchgrad_jax\n"
 
 
-@pytest.mark.long
 def test_code_and_the_guard_against_another_torch(tmp_path):
     (tmp_path / "torch.py").write_text("")
     code = "import torch, torchgrad_jax\ntry: torchgrad_jax.install_as_torch()\nexcept RuntimeError as e: print(e)\n"
@@ -141,7 +137,6 @@ def test_code_and_the_guard_against_another_torch(tmp_path):
     assert done.stdout == "torchgrad_jax ['-c', 'x']\n", done.stderr
 
 
-@pytest.mark.long
 def test_an_alias_for_some_packages(tmp_path):
     """The others see whatever torch there is, here one made up."""
     for name in ("inside", "outside"):
@@ -176,7 +171,6 @@ print("fine")
     assert done.stdout == "fine\n", done.stderr
 
 
-@pytest.mark.long
 def test_the_plug_in_of_pytest(tmp_path):
     (tmp_path / "test_it.py").write_text(
         "import torch\n\n\ndef test_it():\n    assert torch.__spec__.name == 'torchgrad_jax'\n"
@@ -237,7 +231,6 @@ except torch._dynamo.exc.Unsupported:
 """
 
 
-@pytest.mark.long
 def test_what_cannot_be_compiled_runs_as_it_is_written_under_the_alias(tmp_path):
     (tmp_path / "program.py").write_text(GRAPH_BREAKS)
     done = run("-W", "error", "-m", "torchgrad_jax", "program.py", cwd=tmp_path)
@@ -365,7 +358,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.long
 def test_pickles_and_processes_under_the_names_of_torch(tmp_path):
     (tmp_path / "program.py").write_text(PICKLES)
     done = run("program.py", cwd=tmp_path)

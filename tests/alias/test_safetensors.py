@@ -42,7 +42,6 @@ def test_written_as_elsewhere():
     assert {k: (t.tolist(), t.dtype) for k, t in got.items()} == {"n": (3, tg.int64), "a": ([1.0, 2.0], tg.float32)}
 
 
-@pytest.mark.long
 def test_every_dtype_there_and_back():
     tensors = {str(d): tg.tensor([1, 0, 1]).to(d) for d in st._SAVED if d is not tg.float8_e8m0fnu} | {
         "tg.float8_e8m0fnu": tg.tensor([1.0, 2.0]).to(tg.float8_e8m0fnu)

@@ -287,7 +287,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.long("deep-key", "deep-set")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_files_are_rejected(name):
     blob = _zip(_pickled(HOSTILE[name]), {"0": b"\0" * 8})
@@ -374,7 +373,6 @@ def test_random_damage_never_does_more_than_raise(what, monkeypatch):
     assert len(outcomes) > 1, outcomes
 
 
-@pytest.mark.long("<lambda>-FileNotFoundError-No such file")
 @pytest.mark.parametrize(
     "call, error, said",
     [
@@ -398,7 +396,6 @@ def test_refusals(call, error, said):
         call()
 
 
-@pytest.mark.long
 def test_the_older_format_is_written_as_it_is_read():
     x = tg.arange(4.0)
     file = saved({"x": x, "tail": x[2:], "n": 3}, _use_new_zipfile_serialization=False)

@@ -51,19 +51,16 @@ def theirs(tmp_path_factory):
     return json.loads(RECORDED.read_text())
 
 
-@pytest.mark.long
 def test_same_tests_with_the_same_outcomes(ours, theirs):
     assert len(theirs["outcomes"]) > 40
     assert ours["outcomes"] == theirs["outcomes"]
 
 
-@pytest.mark.long
 def test_same_things_are_equal(ours, theirs):
     for i, (got, want) in enumerate(zip(ours["equality"], theirs["equality"], strict=True)):
         assert got == want, f"comparison {i}"
 
 
-@pytest.mark.long
 def test_run_by_themselves(tmp_path):
     """`run_tests()` under `python -m torchgrad_jax`, with a seed of its own."""
     done = subprocess.run(

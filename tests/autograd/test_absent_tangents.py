@@ -46,7 +46,7 @@ def tangents(m):
             yield name, which, fn, given
 
 
-@program.long
+@program
 def by_one_argument_at_special_numbers(m):
     fw = m.autograd.forward_ad
     seen = {}
@@ -84,7 +84,6 @@ def of_complex_quotients(m):
         return fw.unpack_dual(d / y).tangent, fw.unpack_dual(y / d).tangent
 
 
-@pytest.mark.long("xlogy-compiled", "addcdiv-eager")
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", ["div", "fmod", "xlogy", "addcdiv", "pow"])
 def test_func_jvp_agrees_with_dual_numbers(name, compiled) -> None:

@@ -145,7 +145,7 @@ def second_gradient_unused(m):
     return m.autograd.grad(g, [x, y], allow_unused=True)
 
 
-@program.long
+@program
 def through_gradient_outputs(m):
     x, v = leaf(m, 3.0), leaf(m, 1.0)
     (g,) = m.autograd.grad(x * x, x, v, create_graph=True)

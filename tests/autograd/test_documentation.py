@@ -28,7 +28,6 @@ def printed(fn):
     return run
 
 
-@pytest.mark.long("mechanics_nondiff")
 @pytest.mark.parametrize("fn", program, ids=lambda f: f.__name__)
 def test_prints_what_torch_prints(fn, same):
     same(printed(fn))

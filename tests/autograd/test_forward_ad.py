@@ -382,7 +382,7 @@ def custom_setup(m):
         return u.primal.detach(), u.tangent.detach(), u.tangent.requires_grad
 
 
-@program.long
+@program
 def types(m):
     f = forward_ad(m)
     with f.dual_level():

@@ -10,7 +10,7 @@ from tests.autograd.programs import attempt
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 
 @program
@@ -204,7 +204,6 @@ def _reduced(name, i, reduce, kept, x, v):
     return getattr(x, name)(0, i, v, reduce, include_self=kept)
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:index_reduce")
 @pytest.mark.parametrize("reduce", ["amax", "amin"])
 @pytest.mark.parametrize("kept", [True, False])

@@ -122,7 +122,6 @@ SEEN_THROUGH = {
 }
 
 
-@pytest.mark.long("conjugate", "imaginary part of the conjugate", "part of the real part of the conjugate")
 @pytest.mark.parametrize("name", SEEN_THROUGH)
 def test_views_of_another_kind_are_written_to(name: str, same: Any) -> None:
     def run(m: Any) -> Any:

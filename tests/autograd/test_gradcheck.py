@@ -88,7 +88,7 @@ def second_output_and_input(m):
     return both_modes(m, lambda a, b: (a * b, function(m, wrong)(b)), (a, b))
 
 
-@program.long
+@program
 def complex_correct(m):
     return both_modes(m, lambda z: z * z, (complex_vector(m),), check_forward_ad=True)
 
@@ -285,7 +285,7 @@ def second_order_linear(m):
     return verdict(lambda: m.autograd.gradgradcheck(lambda x: x * 2, (vector(m),)))
 
 
-@program.long
+@program
 def second_order_options(m):
     ones = m.ones(2, dtype=m.float64, requires_grad=True)
     f = m.sin
@@ -326,7 +326,6 @@ def test_batched_forward():
     assert m.autograd.gradcheck(m.sin, (vector(m),), check_forward_ad=True, check_batched_forward_grad=True)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fast_mode", [False, True])
 def test_passes_that_are_compiled_on_the_way_are_repeatable(fast_mode):
     """The first pass goes node by node, a later one is compiled as a whole, and rounds in another way."""

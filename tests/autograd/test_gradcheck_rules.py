@@ -112,7 +112,7 @@ def fwd(m):
     return out, attempt(m.autograd.gradcheck, H.apply, (x,), check_forward_ad=True)
 
 
-@program.long
+@program
 def cplx(m):
     z = m.tensor([1 + 1j, 2.0 - 1j], dtype=m.complex128, requires_grad=True)
     gc = m.autograd.gradcheck
@@ -130,7 +130,7 @@ def cplx(m):
     )
 
 
-@program.long
+@program
 def gradgrad(m):
     gg = m.autograd.gradgradcheck
     x = doubles(m, 1.0, 2.0)

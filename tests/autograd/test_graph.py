@@ -282,7 +282,7 @@ def multi_all(m):
     return log
 
 
-@program.long
+@program
 def multi_documented(m):
     log = []
     a, b, c, d = (m.rand(2, 3, requires_grad=True) for _ in range(4))

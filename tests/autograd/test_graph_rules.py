@@ -47,7 +47,7 @@ def node_classes(m):
     return [(str(k), k.__module__, k.__qualname__) for k in kinds], [attempt(kinds[k]) for k in (0, 2, 3)]
 
 
-@program.long
+@program
 def saved_statics(m):
     x = leaf(m, 1.0, 2.0)
     return (
@@ -434,7 +434,7 @@ def edge(m):
     )
 
 
-@program.long
+@program
 def edge_alive(m):
     x = leaf(m, 1.0, 2.0)
     y = x * 2

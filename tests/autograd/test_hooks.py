@@ -220,7 +220,7 @@ def gradient_in_hook_is_not_the_grad(m):
     return x
 
 
-@program.long
+@program
 def deleted_output_still_hooks(m):
     log = Log()
     x = leaf(m, 2.0)
@@ -244,7 +244,7 @@ def partial_function_hook_on_two_tensors(m):
     return sorted(str(e) for e in log)
 
 
-@program.long
+@program
 def handle_of_dead_tensor(m):
     x = leaf(m, 2.0)
     h = x.register_hook(lambda g: g)
@@ -254,7 +254,7 @@ def handle_of_dead_tensor(m):
     return True
 
 
-@program.long
+@program
 def hook_keeps_no_tensor_alive(m):
     x = leaf(m, 2.0)
     y = x * 3

@@ -320,7 +320,6 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Anomaly Detection", "ignore:Decorating classes")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # of signals while an object is freed
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -443,7 +442,6 @@ def test_blocks_of_generators_are_the_package_s_own():
     assert theirs - of_tools == {"_core/signals.py"}
 
 
-@pytest.mark.long
 def test_training_is_before_or_after_each_write():
     """Each parameter has the values of its version, each gradient is whole, and the next step goes well."""
     weights = [torch.zeros(3, requires_grad=True) for _ in range(3)]

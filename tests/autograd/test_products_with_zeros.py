@@ -9,7 +9,7 @@ import torchgrad_jax as torch
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 AT = [0, 0, 0, 1, 1]
 OWN = {"numbers": [1.5, 2.0, 3.0], "zeros": [0.0, 0.0, 3.0]}
@@ -66,7 +66,6 @@ def expected(own: list[float], given: list[float], include_self: bool) -> np.nda
     return h
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:index_reduce")
 @pytest.mark.parametrize(("reduce", "own", "given", "include_self"), CASES)
 def test_second_gradients_are_products_of_the_others(reduce, own, given, include_self) -> None:
@@ -96,7 +95,6 @@ def second_gradients_with_at_most_one_zero(m):
     return out
 
 
-@pytest.mark.long
 def test_third_gradients_of_three_zeros() -> None:
     y = numbers(torch, [0.0, 0.0, 0.0, 3.0])
     z = torch.tensor([2.0], dtype=torch.float64)

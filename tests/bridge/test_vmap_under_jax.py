@@ -80,45 +80,6 @@ TRANSFORMS = {
 }
 
 
-@pytest.mark.long(
-    "example-second",
-    "jax-function-jvp",
-    "jax-function-second",
-    "custom-vjp-grad",
-    "custom-vjp-jit-of-grad",
-    "custom-vjp-second",
-    "closure-jvp",
-    "both-grad",
-    "both-jvp",
-    "both-second",
-    "detached-closure-grad",
-    "unrecorded-jit-of-grad",
-    "unrecorded-result-grad",
-    "unrecorded-result-second",
-    "nested-jit-of-grad",
-    "nested-second",
-    "chunks-grad",
-    "chunks-second",
-    "columns-second",
-    "views-grad",
-    "views-second",
-    "grad-grad",
-    "grad-second",
-    "jacrev-grad",
-    "jacrev-jvp",
-    "jacrev-second",
-    "jacfwd-grad",
-    "jacfwd-second",
-    "hessian-grad",
-    "hessian-jit-of-grad",
-    "hessian-second",
-    "along-grad",
-    "along-jvp",
-    "along-second",
-    "along-alone-grad",
-    "along-detached-second",
-    "jax-grad-second",
-)
 @pytest.mark.parametrize("transform", TRANSFORMS)
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_go_on(name, transform):
@@ -174,7 +135,6 @@ class Scaled(torch.nn.Module):
         return (self.w * r).sin().sum()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", INNER)
 def test_derivatives_by_what_no_transform_inside_differentiates(name):
     """`jax.grad` by parameters of a loss that holds derivatives by coordinates: parameters need no gradient there."""
@@ -208,18 +168,6 @@ FORWARD = {
 }
 
 
-@pytest.mark.long(
-    "transposed-jacfwd",
-    "transposed-vmap-of-jvp",
-    "transposed-linearize",
-    "strided-jacfwd",
-    "conjugated-jacfwd",
-    "of func.jacfwd-jvp",
-    "of func.jacfwd-jacfwd",
-    "of func.jacfwd-jit-of-jvp",
-    "of func.jacfwd-vmap-of-jvp",
-    "of func.jacfwd-linearize",
-)
 @pytest.mark.parametrize("transform", FORWARD)
 @pytest.mark.parametrize("name", VIEWS)
 def test_views_are_results_of_forward_mode(name, transform):
@@ -285,7 +233,6 @@ OUTSIDE = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("transform", OUTSIDE)
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("function", [Sine, SineOfBatches])

@@ -221,7 +221,6 @@ def test_a_checkpoint_that_torch_has_written_in_parts():
     assert [found["own0"].tolist(), found["own1"].tolist()] == [[0.0, 0.0], [1.0, 1.0]]
 
 
-@pytest.mark.long
 def test_parts_on_other_numbers_of_devices():
     """A process of its own, with 8 virtual devices."""
     env = environment(XLA_FLAGS="--xla_force_host_platform_device_count=8")
@@ -278,7 +277,6 @@ def test_torch_reads_the_files(tmp_path):
 # --- faults ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
 def test_killed_in_the_middle_the_previous_checkpoint_is_whole(tmp_path):
     text = """
 import os, warnings

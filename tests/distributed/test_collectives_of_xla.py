@@ -4,12 +4,10 @@ The programs are compiled here and eager in torch: what matters is that the numb
 to be asked for; GPUs and TPUs do it by themselves.
 """
 
-import pytest
-
 from .processes import Together, complaint
 
 together = Together(2, TORCHGRAD_JAX_COLLECTIVES="xla")
-test_same_as_torch = pytest.mark.long(together.test())
+test_same_as_torch = together.test()
 
 
 def compiled(m, fn):

@@ -6,12 +6,10 @@ The programs are compiled here and eager in torch: what matters is that the numb
 import importlib
 import re
 
-import pytest
-
 from .processes import Together, complaint
 
 together = Together(2)
-test_same_as_torch = pytest.mark.long(together.test())
+test_same_as_torch = together.test()
 
 
 def compiled(m, fn):
@@ -214,7 +212,6 @@ def refusals(m, d):
     ]
 
 
-@pytest.mark.long
 def test_a_lost_process_is_named_by_a_program(tmp_path):
     from .test_run import start
 

@@ -4,13 +4,11 @@ Each program says how often its step ran as it is written nevertheless: in calls
 different programs.
 """
 
-import pytest
-
 from .processes import Together
 from .spanning import parts, whole
 
 together = Together(2)
-test_same_as_torch = pytest.mark.long(together.test())
+test_same_as_torch = together.test()
 
 
 def network(m, *more):

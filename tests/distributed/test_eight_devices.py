@@ -11,7 +11,6 @@ ROOT = Path(__file__).parents[2]
 CASES = sorted((Path(__file__).parent / "eight").glob("case_*.py"))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("file", CASES, ids=[file.stem.removeprefix("case_") for file in CASES])
 def test_on_eight_devices(file: Path, request: pytest.FixtureRequest):
     env = {

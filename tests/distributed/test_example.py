@@ -30,12 +30,10 @@ def printed(*start: str, more: tuple[str, ...] = ()) -> list[str]:
     return done.stdout.splitlines()
 
 
-@pytest.mark.long
 def test_example():
     assert not differences(TORCH, printed("-m", "torchgrad_jax"))
 
 
-@pytest.mark.long
 def test_example_with_split_parameters():
     found = printed("-m", "torchgrad_jax", more=("--fsdp",))
     assert not differences(TORCH, [line for line in found if line.startswith("epoch")])

@@ -16,7 +16,6 @@ LOST = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("how", LOST)
 def test_a_lost_process_is_named(how, tmp_path):
     end, said, seconds = LOST[how]
@@ -38,7 +37,6 @@ d.all_reduce(torch.ones(2))
     assert not any(alive(int((tmp_path / f"pid{r}").read_text())) for r in (0, 1))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("others", ["d.barrier()", "print(placed.full_tensor())"])
 def test_a_lost_process_of_a_mesh_ends_the_others_at_once(others, tmp_path):
     text = f"""
@@ -61,7 +59,6 @@ if d.get_rank() == 1:
     assert not any(alive(int((tmp_path / f"pid{r}").read_text())) for r in (0, 1))
 
 
-@pytest.mark.long
 def test_a_process_of_a_mesh_that_never_arrives_is_named(tmp_path):
     text = """
 import datetime, os, time
@@ -76,7 +73,6 @@ d.init_process_group("xla", timeout=datetime.timedelta(seconds=1))
     assert "rank 1 of 2 did not arrive within 1 seconds" in errors
 
 
-@pytest.mark.long
 def test_what_needs_the_other_processes_of_a_mesh_is_refused(tmp_path):
     text = """
 import os
@@ -105,7 +101,6 @@ for read in (weight.numpy, weight.tolist, lambda: torch.save(weight, "file")):
         assert (tmp_path / f"cure{rank}").read_text().count("use full_tensor() in all of them") == 3
 
 
-@pytest.mark.long
 def test_sigterm_to_the_launcher_ends_its_processes(tmp_path):
     text = "import os, time; open('pid' + os.environ['RANK'], 'w').write(str(os.getpid())); time.sleep(600)"
     started = start(tmp_path, text)
@@ -119,7 +114,6 @@ def test_sigterm_to_the_launcher_ends_its_processes(tmp_path):
     assert not any(alive(int(f.read_text())) for f in files)
 
 
-@pytest.mark.long
 def test_files_of_output_and_errors_of_a_module(tmp_path):
     text = """
 import os, sys

@@ -18,7 +18,6 @@ N = 48
 """The width of a layer whose memory is looked at: no other array is as wide."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("rank", range(2))
 def test_in_each_process(rank):
     found = together.results("torchgrad_jax", __name__)[rank]

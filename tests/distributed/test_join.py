@@ -2,12 +2,10 @@
 
 import importlib
 
-import pytest
-
 from .processes import Together, complaint
 
 together = Together(2)
-test_same_as_torch = pytest.mark.long(together.test())
+test_same_as_torch = together.test()
 
 KINDS = {
     "all": ({}, {}, 2),

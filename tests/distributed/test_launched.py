@@ -36,14 +36,12 @@ def record(program: str, n: int) -> Path:
     return FOLDER / f"{program}_over_{n}.txt"
 
 
-@pytest.mark.long("fsdp2-4", "tensor_parallel-4")
 @every
 def test_a_program_under_a_launcher_prints_what_torch_prints(program, n):
     found = printed("torchgrad_jax.distributed.run", program, n)
     assert not differences(record(program, n).read_text().splitlines(), found)
 
 
-@pytest.mark.long
 @every
 def test_the_record_is_what_torch_prints(program, n, oracle):
     if not oracle.distributed.is_available():

@@ -3,8 +3,6 @@
 import json
 import sys
 
-import pytest
-
 from .processes import finished, free_port, ranks
 
 _TRAIN = """
@@ -34,7 +32,6 @@ print("FOUND", json.dumps([losses, step(big).item(), sorted(where), jax.process_
 """
 
 
-@pytest.mark.long
 def test_training_on_every_rank():
     """Rank 1 trains as rank 0 does, which put its tensors on rank 0's device once."""
     started = ranks([sys.executable, "-c", _TRAIN], 2, JAX_PORT=str(free_port()))

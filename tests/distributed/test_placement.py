@@ -22,7 +22,6 @@ print(sum("python" in open(f"/proc/self/task/{t}/comm").read() for t in os.listd
 """
 
 
-@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
 @pytest.mark.parametrize("how", ["flag", "setting"])
 def test_xla_has_threads_left_where_eight_devices_wait_for_each_other(how: str):
@@ -34,7 +33,6 @@ def test_xla_has_threads_left_where_eight_devices_wait_for_each_other(how: str):
     assert int(run.stdout) > 2 * 2 * 8, run.stderr  # XLA has two pools of one size
 
 
-@pytest.mark.long
 def test_writes_keep_the_placement():
     """A process of its own, with 8 virtual devices, compares each write with the one-device run."""
     env = {

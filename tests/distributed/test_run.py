@@ -42,7 +42,6 @@ d.destroy_process_group()
     assert found == [[[3.0, 3.0], [str(r), str(r), "2", "2", "0"]] for r in (0, 1)]
 
 
-@pytest.mark.long
 def test_a_failure_ends_the_others_after_restarts(tmp_path):
     text = """
 import os, sys, time
@@ -56,7 +55,6 @@ sys.exit(3) if os.environ["RANK"] == "1" else time.sleep(600)
     assert (tmp_path / "attempts1").read_text() == "01"
 
 
-@pytest.mark.long
 def test_processes_end_when_the_launcher_is_killed(tmp_path):
     text = "import os, time; open('pid' + os.environ['RANK'], 'w').write(str(os.getpid())); time.sleep(600)"
     started = start(tmp_path, text)
@@ -82,7 +80,6 @@ def alive(pid: int) -> bool:
         return False
 
 
-@pytest.mark.long
 def test_the_process_that_failed_first_is_the_cause(tmp_path):
     text = """
 import torch.distributed as d
@@ -102,7 +99,6 @@ main()
     assert "ValueError: a bad batch" in cause
 
 
-@pytest.mark.long
 def test_the_older_command_line_tells_the_local_rank(tmp_path):
     text = """
 import sys, torch.distributed as d

@@ -10,7 +10,7 @@ from . import spanning
 from .processes import Together
 
 together = Together(2)
-test_same_as_torch = pytest.mark.long(together.test())
+test_same_as_torch = together.test()
 
 
 @together

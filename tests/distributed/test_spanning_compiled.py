@@ -1,12 +1,10 @@
 """FSDP over two processes whose blocks are compiled, a compiled step, and sizes that two do not divide."""
 
-import pytest
-
 from . import spanning
 from .processes import Together
 
 together = Together(2)
-test_same_as_torch = pytest.mark.long(together.test())
+test_same_as_torch = together.test()
 
 
 @together

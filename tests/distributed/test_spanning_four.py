@@ -1,12 +1,10 @@
 """FSDP with tensor parallelism, and groups of a mesh, over four processes, as torch's with gloo."""
 
-import pytest
-
 from . import spanning
 from .processes import Together
 
 together = Together(4)
-test_same_as_torch = pytest.mark.long(together.test())
+test_same_as_torch = together.test()
 
 
 @together

@@ -2,12 +2,10 @@
 
 import warnings
 
-import pytest
-
 from .processes import Together, complaint
 
 together = Together(3)
-test_same_as_torch = pytest.mark.long(together.test())
+test_same_as_torch = together.test()
 
 
 def joined(m, sizes, shape, dtype="float32"):

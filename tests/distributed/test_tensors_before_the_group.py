@@ -36,7 +36,6 @@ print("RANK", dist.get_rank())
 """
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("first", [(0, 1), (0,), (1,)], ids=["both", "rank 0", "rank 1"])
 def test_processes_meet_when_the_first_of_them_makes_a_tensor(first):
     command = [sys.executable, "-c", _PROGRAM.format(first=first)]
@@ -54,7 +53,6 @@ def test_processes_meet_when_the_first_of_them_makes_a_tensor(first):
             assert line in text, text
 
 
-@pytest.mark.long
 def test_a_process_that_never_makes_one_is_named():
     text = """
 import datetime, os, time

@@ -54,7 +54,6 @@ def look(name):
     return program(name, run)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", FAMILIES | COMMON)
 def test_looks(name, same):
     same(look(name))
@@ -92,7 +91,6 @@ def slopes(name):
     return program(f"slopes of {name}", run)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", THROUGH_SAMPLES)
 def test_gradients(name, same):
     same(slopes(name))
@@ -113,7 +111,6 @@ def gradients_of_common_families(m):
     return [loc.grad, scale.grad, action, logits.grad]
 
 
-@pytest.mark.long
 def test_gradients_of_common_families(same):
     same(gradients_of_common_families)
 
@@ -182,7 +179,6 @@ def new_rules(m):
     return d.kl_divergence(mine, plain), d.kl_divergence(plain, mine), both, said
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "program", [divergences, divergences_of_common_families, registered, new_rules], ids=lambda p: p.__name__
 )
@@ -241,6 +237,5 @@ def refusals(m):
     ]
 
 
-@pytest.mark.long
 def test_refusals(same):
     same(refusals)

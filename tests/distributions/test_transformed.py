@@ -55,7 +55,6 @@ FAMILIES: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", FAMILIES)
 def test_log_prob(name: str, same: Any) -> None:
     """Of each example, and its first and second derivatives in forward mode."""

@@ -62,7 +62,6 @@ def applied(name):
     return run
 
 
-@pytest.mark.long("power")
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_transforms(name, same):
     same(applied(name))
@@ -162,7 +161,6 @@ def registries(m):
     return out, attempt(lambda: d.biject_to.register(3, 4))
 
 
-@pytest.mark.long("constraints_checked", "registries")
 @pytest.mark.parametrize(
     "program", [matrices, kept, shapes_that_do_not_fit, constraints_checked, registries], ids=lambda p: p.__name__
 )

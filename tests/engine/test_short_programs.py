@@ -6,8 +6,6 @@ import copy
 from operator import itruediv, setitem
 from typing import Any
 
-import pytest
-
 from tests.autograd.functions import function
 from tests.engine.helpers import Programs, attempt, dual, inference, seen, six, steps, under
 
@@ -231,7 +229,7 @@ INDICES = {
     "index_select from nothing": lambda m: (
         a := m.ones(0, 3), attempt(lambda: a.index_select(0, m.tensor([1]))), a.index_select(1, m.tensor([1]))),
 }  # fmt: skip
-test_indices = pytest.mark.long("of two tensors of indices the entry that comes first is named")(steps(INDICES).test())
+test_indices = steps(INDICES).test()
 
 NODES = {
     "the edge of a bound is left out": lambda x: (

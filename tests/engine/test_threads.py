@@ -238,7 +238,6 @@ SHARED_PARTS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("many_switches")
 @pytest.mark.parametrize("name", SHARED_PARTS)
 def test_of_many_passes_through_a_shared_part_one_succeeds(name):
@@ -280,7 +279,6 @@ WRITES = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.usefixtures("many_switches")
 def test_all_make_tensors_of_one_value():
     def make(i):

@@ -92,7 +92,7 @@ def _run(place: Path, jobs: int, tests: list[str]) -> set[str]:
     """Run the tests in the copy; those that fail there."""
     shutil.rmtree(REACHING, ignore_errors=True)
     REACHING.mkdir(parents=True)
-    options = ["-n", str(jobs), "--dist=worksteal", "--long=no", "-o", "cache_dir=.cache_of_tests"]
+    options = ["-n", str(jobs), "--dist=worksteal", "--seconds=600", "-o", "cache_dir=.cache_of_tests"]
     done = subprocess.run([*command(*options, *tests, remembers=True)], cwd=place, env=environment(place), check=False)
     if done.returncode not in (0, 1):
         raise SystemExit("the survey did not come to its end; nothing of it is kept")

@@ -91,7 +91,6 @@ def test_linearize_inside_of_grad():
         assert not g.requires_grad
 
 
-@pytest.mark.long
 def test_different_numbers_in_every_example_of_every_batch():
     tg.manual_seed(0)
     out = vmap(vmap(lambda x: tg.poisson(x), randomness="different"), randomness="different")(tg.full((20, 30), 4.0))

@@ -9,7 +9,7 @@ import pytest
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 LOSSES = {
     "layer_norm": ((4,), lambda m, h: m.nn.functional.layer_norm(h, (4,))),
@@ -39,7 +39,6 @@ HOW = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "how"), [*[(n, "") for n in LOSSES], ("max_pool", "of batches"), ("layer_norm", "last")]
 )

@@ -28,9 +28,6 @@ VIEWS = {
 BATCHES = [((17, 2), 1), ((17, 2), 0), ((3, 2, 4), -1)]
 
 
-@pytest.mark.long(
-    "normal-part-different", "normal-part-same", "exponential-itself-different", "geometric-transposed-same"
-)
 @pytest.mark.parametrize("randomness", ["different", "same"])
 @pytest.mark.parametrize("view", VIEWS)
 @pytest.mark.parametrize("name", DRAWS)
@@ -59,7 +56,6 @@ LIKE: dict[str, Any] = {
 }
 
 
-@pytest.mark.long("randint-same")
 @pytest.mark.parametrize("randomness", ["different", "same"])
 @pytest.mark.parametrize("name", LIKE)
 def test_like(name: str, randomness: str, same: Any) -> None:

@@ -74,14 +74,6 @@ def _function(m: Any, kind: str, rule: str) -> Any:
     return F
 
 
-@pytest.mark.long(
-    "as it is-own-of a copy",
-    "as it is-own-of the example",
-    "as it is-generated-of a copy",
-    "beside a new one-own-of a copy",
-    "beside a new one-own-of the example",
-    "beside a new one-generated-of a copy",
-)
 @pytest.mark.parametrize("raw", [False, True], ids=["of a copy", "of the example"])
 @pytest.mark.parametrize("rule", ["own", "generated"])
 @pytest.mark.parametrize("kind", FORWARDS)

@@ -57,7 +57,6 @@ TRANSFORMS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-@pytest.mark.long("_fresh-reverse over forward")
 @pytest.mark.parametrize("how", TRANSFORMS)
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_writes_under_transforms(function: Any, how: str, same: Any) -> None:

@@ -189,7 +189,7 @@ def buffers_stacked(m):
     return buffers, sorted(params), m.func.stack_module_state(frozen)[0]["weight"].requires_grad
 
 
-@program.long
+@program
 def without_running_statistics(m):
     model = m.nn.Sequential(m.nn.BatchNorm1d(2), m.nn.Sequential(m.nn.BatchNorm2d(3)))
     out = m.func.replace_all_batch_norm_modules_(model)

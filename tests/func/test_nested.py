@@ -105,7 +105,7 @@ def _second_derivatives(m, f, x):
     ]
 
 
-@program.long
+@program
 def logcumsumexp_along_tangents(m):
     x = m.tensor([0.5, -1.0, 2.0, 0.25], dtype=m.float64)
     functions = (lambda x: x.logcumsumexp(0).sum(), lambda x: x.logcumsumexp(0).pow(2).sum())
@@ -141,7 +141,7 @@ def _of_scattered(m, f, s):
     ]
 
 
-@program.long
+@program
 def scattered_from_more_than_is_read(m):
     """A gradient that torch refuses for its shape has nothing to do with derivatives along tangents."""
     x, index = m.zeros(3, 2), m.tensor([[1, 0]])
@@ -188,7 +188,7 @@ def _along(m):
     }
 
 
-@program.long
+@program
 def tangents_go_through_no_grad(m):
     x = m.tensor([0.3, 0.7], dtype=m.float64)
     found = []
@@ -224,7 +224,6 @@ def grad_mode_within_no_grad_of_nested_transforms(m):
     return sorted(set(itertools.pairwise(seen))), m.is_grad_enabled()
 
 
-@pytest.mark.long
 def test_gradients_and_tangents_through_no_grad_are_refused():
     """A derivative along tangents goes through what `no_grad` computes, and a gradient does not."""
     m = torchgrad_jax

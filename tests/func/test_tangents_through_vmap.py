@@ -33,7 +33,6 @@ AROUND = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("place", MAPS)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_differentiated_again(name: str, place: str, same: Any) -> None:

@@ -61,7 +61,6 @@ def test_a_value_does_not_outlive_its_run():
         kept[0] + 1
 
 
-@pytest.mark.long
 def test_jax_code_inside():
     @jax.custom_vjp
     def halved(x):
@@ -153,7 +152,6 @@ FAILING = {
 }
 
 
-@pytest.mark.long("no inverse", "no inverse in two levels", "not definite")
 @pytest.mark.parametrize("name", FAILING)
 def test_a_wrong_value_raises(name):
     kind, run = FAILING[name]
@@ -161,7 +159,6 @@ def test_a_wrong_value_raises(name):
         run()
 
 
-@pytest.mark.long
 def test_right_values_pass():
     assert vmap(lambda i: W[i])(torch.tensor([1, 4])).tolist() == [1.0, 4.0]
     assert vmap(lambda a, i: a.gather(0, i))(A, torch.tensor([[0], [2]])).tolist() == [[0.0], [5.0]]
@@ -171,7 +168,6 @@ def test_right_values_pass():
     assert vmap(torch.linalg.inv)(torch.eye(2).expand(2, 2, 2) * 2)[1].tolist() == [[0.5, 0], [0, 0.5]]
 
 
-@pytest.mark.long
 def test_the_element_of_the_batch_is_named():
     with pytest.raises(torch.linalg.LinAlgError, match=r"^linalg.inv: \(Batch element 1\): The diagonal element 1"):
         vmap(torch.linalg.inv)(ZERO_SECOND)
@@ -230,7 +226,6 @@ def test_gradients_through_a_rule():
     assert w.grad.tolist() == A.tolist()
 
 
-@pytest.mark.long
 def test_lists_of_captured_tensors_are_written_to_unseen():
     w = torch.zeros(3)
 

@@ -3,12 +3,10 @@
 import warnings
 from typing import Any
 
-import pytest
-
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 
 @program

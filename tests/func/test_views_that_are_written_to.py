@@ -249,11 +249,7 @@ OF_TANGENTS_AND_BATCHES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "chain",
-    [*OF_TANGENTS, *[pytest.param(c, marks=pytest.mark.long) for c in OF_TANGENTS_AND_BATCHES]],
-    ids=lambda chain: " / ".join(chain),
-)
+@pytest.mark.parametrize("chain", [*OF_TANGENTS, *OF_TANGENTS_AND_BATCHES], ids=lambda chain: " / ".join(chain))
 def test_tangents_of_tangents_are_those_of_saved_values_before_a_write(chain: tuple[str, ...], same: Any) -> None:
     def run(m: Any) -> Any:
         found = {}
@@ -276,19 +272,16 @@ def test_gradients_of_what_was_overwritten_are_refused(chain: tuple[str, ...]) -
         f(*_given(torch))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("chain", CHAINS[2], ids=" / ".join)
 def test_pairs(chain: tuple[str, ...], same: Any) -> None:
     _check(chain, _some(chain, 6), same)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("chain", CHAINS[3], ids=" / ".join)
 def test_triples(chain: tuple[str, ...], same: Any) -> None:
     _check(chain, _some(chain, 1), same)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("of", ["vjp", "grad", "jvp"])
 def test_batches_along_another_dimension_are_the_same(of: str, write: str) -> None:

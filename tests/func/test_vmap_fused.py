@@ -1,14 +1,11 @@
 """Backward passes inside of `vmap` that are compiled as a whole."""
 
-import pytest
-
 import torchgrad_jax as torch
 from torchgrad_jax.func import grad, vmap
 
 F = torch.nn.functional
 
 
-@pytest.mark.long
 def test_saved_values_keep_their_places():
     """A view is read anew at each look inside of vmap: two looks must not take one for another."""
     torch.manual_seed(2)
@@ -34,7 +31,6 @@ def test_saved_values_keep_their_places():
                 torch.testing.assert_close(a[i], b)
 
 
-@pytest.mark.long
 def test_a_reduction_of_all_of_an_example_leaves_one_dimension():
     """In torch another overload, with a node of another name."""
     x = torch.rand(3, 4, requires_grad=True) * 1

@@ -27,7 +27,7 @@ def _along_each(m, functions, batch=_batch, versions=True):
     return seen
 
 
-@program.long
+@program
 def the_example_itself(m):
     return _along_each(
         m,
@@ -82,7 +82,7 @@ def what_is_made_of_it(m):
     )
 
 
-@program.long
+@program
 def written_to_as_well(m):
     def seen(fn, dim=0):
         given = _batch(m)

@@ -2,8 +2,6 @@
 
 import importlib
 
-import pytest
-
 from tests.engine.helpers import Programs
 
 
@@ -28,4 +26,4 @@ def nested(m):
     return old(m)._vmap(lambda a: old(m)._vmap(lambda b: b * a.sum())(a))(m.ones(2, 3))
 
 
-test_as_in_torch = pytest.mark.long("hessian")(Programs([hessian, dims, nested]).test())
+test_as_in_torch = Programs([hessian, dims, nested]).test()

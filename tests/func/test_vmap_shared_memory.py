@@ -64,23 +64,6 @@ def _looks(m: Any, fn: Any, x: Any, place: Any) -> Any:
 CASES = [(n, r) for n in FUNCTIONS for r in (False, True) if not (r and n.startswith("unsafe"))]
 
 
-@pytest.mark.long(
-    "add_-True",
-    "part-False",
-    "part-True",
-    "real-False",
-    "real-True",
-    "imag-False",
-    "imag-True",
-    "as real-False",
-    "as real-True",
-    "conj-False",
-    "write to real-False",
-    "write to real-True",
-    "as complex-False",
-    "as complex-True",
-    "part as complex-True",
-)
 @pytest.mark.parametrize("name, requires", CASES)
 def test_shared(name: str, requires: bool, same: Any) -> None:
     def run(m: Any) -> Any:

@@ -152,7 +152,6 @@ def _observed(m: Any, fn: Function, place: Any, transposed: bool, requires: bool
     return [inside, laid, *_shares(m, outs, x)]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_shares_memory_as_in_torch(name: str, same: Any) -> None:
     def run(m: Any) -> Any:
@@ -163,7 +162,6 @@ def test_shares_memory_as_in_torch(name: str, same: Any) -> None:
     same(run, name)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", ["view", "copy"])
 def test_the_table_is_of_views_and_of_copies(kind: str) -> None:
     """So that nothing in it is compared that is no view in the first place."""

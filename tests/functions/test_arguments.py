@@ -22,12 +22,7 @@ def put(y, index, value):
         return [y, type(error).__name__, str(error)]
     return y
 """
-test_as_torch_does = pytest.mark.long(
-    "matrices and histograms by the name of their argument",
-    "indices, stacks and degrees of no dimension or no number",
-    "a mask fills, which casts, and a single flag is an index, for which dtypes and shapes have to fit",
-    "moments of too few elements warn",
-)(table(__file__, "arguments.txt", prelude=[PRELUDE]))
+test_as_torch_does = table(__file__, "arguments.txt", prelude=[PRELUDE])
 
 ONCE: dict[str, Any] = {
     "a list that counts as a tuple of indices": lambda m: m.arange(3)[[None]],
@@ -70,7 +65,6 @@ def test_an_alias_shows_its_own_name(alias, name):
         getattr(tg, alias)("a string", "another", "a third")
 
 
-@pytest.mark.long
 def test_methods_and_in_place_forms_too():
     for name in ("arcsin_", "absolute_", "clip_", "pow_", "div_", "divide_", "scatter_", "square_", "index_put_"):
         assert getattr(tg.Tensor, name).__name__ == name

@@ -17,12 +17,7 @@ from tests.expressions import table
 from tests.programs import complaint
 from torchgrad_jax._core.arrays import dtypes
 
-test_as_torch_does = pytest.mark.long(
-    "casts of numbers that a dtype does not hold",
-    "deprecated functions work and warn",
-    "wrong arguments are refused in torch's words",
-    "more wrong arguments are refused in torch's words",
-)(table(__file__, "convert.txt"))
+test_as_torch_does = table(__file__, "convert.txt")
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -136,7 +131,6 @@ assert str(tg.ones(1).device) == "cuda:0"
 """
 
 
-@pytest.mark.long
 def test_copies_between_devices_and_their_gradients():
     """A second CPU device stands in for a GPU, in a process of its own."""
     env = {**os.environ, "XLA_FLAGS": "--xla_force_host_platform_device_count=2", "JAX_PLATFORMS": "cpu"}

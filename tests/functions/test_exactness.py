@@ -36,7 +36,6 @@ def test_erfinv_and_its_slope_near_one(dtype, closest, off):
 POINTS = np.linspace(3.6, 4.2, 200_001).astype(np.float32)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("dtype", [tg.float32, tg.float64])
 def test_it_does_not_exceed_one(dtype):
     x = tg.from_numpy(POINTS).to(dtype)
@@ -47,7 +46,6 @@ def test_it_does_not_exceed_one(dtype):
     assert tg.nn.functional.gelu(-wide).max() <= 0
 
 
-@pytest.mark.long
 def test_a_logarithm_of_what_is_left_is_a_number():
     normal = tg.distributions.Normal(0.0, 1.0)
     x = tg.from_numpy(POINTS) * math.sqrt(2)
@@ -72,7 +70,6 @@ def test_what_is_no_number_stays_none():
     assert tg.erf(x)[0].isnan()
 
 
-@pytest.mark.long
 def test_both_incomplete_gamma_functions_add_up_to_one():
     """Also where one of both is nearly 1, in a tensor that is XLA's."""
     ratios = (0.59, 0.61, 0.9, 1.0, 1.001, 1.1, 1.39, 1.41)
@@ -83,7 +80,6 @@ def test_both_incomplete_gamma_functions_add_up_to_one():
     tg.testing.assert_close(out, tg.ones_like(out), rtol=0, atol=3e-6)
 
 
-@pytest.mark.long
 def test_the_slope_of_igamma_in_its_first_argument():
     """Which torch does not have."""
     a, x = (tg.tensor(c, dtype=tg.float64) for c in ([48.0, 25.0, 3e4, 5.0], [50.0, 30.0, 2.99e4, 3.0]))

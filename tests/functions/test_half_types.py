@@ -1,7 +1,5 @@
 """Sums and products with a scaled term, in half types, to the last bit."""
 
-import pytest
-
 from tests.expressions import table
 
-test_as_torch_does = pytest.mark.long(table(__file__, "half_types.txt"))
+test_as_torch_does = table(__file__, "half_types.txt")

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
-
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 INF, NAN = float("inf"), float("nan")
 ZEROS = "asin acos atan asinh acosh atanh sin cos tan sinh cosh tanh exp exp2 expm1 log log1p sqrt sgn sigmoid angle"

@@ -99,7 +99,6 @@ OPTIMIZERS: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.mark.long("NAdam", "RAdam", "Rprop", "ASGD", "Adafactor", "Adadelta", "Adamax")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_optimizer_is_a_transformation(name):
     cls, options = getattr(torch.optim, name), {"lr": 0.1, **OPTIMIZERS[name]}

@@ -198,7 +198,6 @@ class FlaxNet(linen.Module):
 NAMES = {"features.0": "Conv_0", "features.1": "BatchNorm_0", "head": "Dense_0"}
 
 
-@pytest.mark.long
 def test_a_network_is_compared_with_its_gradients():
     net = Net()
     random_norm(net)

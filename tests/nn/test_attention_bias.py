@@ -10,7 +10,6 @@ Q = torch.arange(24.0).reshape(1, 1, 3, 8).sin()
 K = torch.arange(40.0).reshape(1, 1, 5, 8).cos()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("mask", "rows"),
     [

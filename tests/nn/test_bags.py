@@ -8,7 +8,7 @@ import torchgrad_jax as tg
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 MODES = ("sum", "mean", "max")
 

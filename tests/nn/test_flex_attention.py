@@ -41,7 +41,7 @@ def masks(m):
     return made, shapes, complaint(lambda: f.and_masks(causal, 3))[0]
 
 
-@program.long
+@program
 def blocks(m):
     out = []
     for size, sizes in ((2, (6, 6)), ((2, 3), (5, 7)), (128, (6, 6))):
@@ -61,7 +61,7 @@ def blocks(m):
     return out
 
 
-@program.long
+@program
 def scores(m):
     q, k, v = inputs(m)
     bias = m.arange(2.0)
@@ -74,7 +74,7 @@ def scores(m):
     return [attend(m, q, k, v, score_mod=mod) for mod in mods], attend(m, q, k, v, scale=0.3, return_lse=True)
 
 
-@program.long
+@program
 def scores_behind_masks(m):
     q, k, v = inputs(m)
 
@@ -102,7 +102,6 @@ def what_does_not_fit(m):
     return complaint(lambda: attend(m, q[0], k, v)), short[0], short[1].partition(". ")[0]
 
 
-@pytest.mark.long
 def test_gradients_are_those_of_attention_with_a_mask():
     f = flex(tg)
     found = []

@@ -109,7 +109,6 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.long("Linear-no-bias", "AdaptiveAvgPool1d", "FractionalMaxPool3d", "Dropout", "Softplus")
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: r[0].replace(" ", "-"))
 def test_layer(row, same):
     name, build, *shapes = row
@@ -139,7 +138,7 @@ program = Programs()
 test_same_as_torch = program.test()
 
 
-@program.long
+@program
 def in_place_activations(m):
     seen = []
     for name in ("ReLU", "ELU", "SiLU", "Hardtanh", "LeakyReLU", "Mish", "SELU", "CELU", "ReLU6", "Hardswish"):
@@ -211,7 +210,7 @@ def refused_inputs(m):
     return [attempt(t) for t in tries]
 
 
-@program.long
+@program
 def embeddings(m):
     m.manual_seed(0)
     e = m.nn.Embedding(5, 3, padding_idx=1, max_norm=1.0)
@@ -248,7 +247,7 @@ def unpooling(m):
     return places, out.detach(), x.grad, m.nn.MaxUnpool1d(2)(one, where).detach()
 
 
-@program.long
+@program
 def adaptive_softmax(m):
     m.manual_seed(0)
     a = m.nn.AdaptiveLogSoftmaxWithLoss(8, 12, [3, 7], div_value=2.0, head_bias=True).double()
@@ -272,7 +271,7 @@ def adaptive_softmax(m):
     )
 
 
-@program.long
+@program
 def lazy_modules(m):
     m.manual_seed(0)
     n = m.nn.Sequential(m.nn.LazyConv1d(2, 2), m.nn.LazyBatchNorm1d(), m.nn.Flatten(), m.nn.LazyLinear(3, bias=False))

@@ -41,7 +41,6 @@ def by_hand(q, k, v, mask):
     return scores.softmax(-1) @ v
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("mask", MASKS)
 def test_values_and_derivatives(mask):
     def found(f):
@@ -55,7 +54,6 @@ def test_values_and_derivatives(mask):
         torch.testing.assert_close(got, want, rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.long
 def test_eager_and_second_derivatives():
     def found(f):
         q, k = Q.clone().requires_grad_(), K.clone().requires_grad_()
@@ -66,7 +64,6 @@ def test_eager_and_second_derivatives():
         torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-4)
 
 
-@pytest.mark.long
 def test_groups_of_queries_and_a_mapped_batch():
     q = torch.cat([Q, TQ], 1)
     got = F.scaled_dot_product_attention(q, K, V, enable_gqa=True)
@@ -76,7 +73,6 @@ def test_groups_of_queries_and_a_mapped_batch():
     torch.testing.assert_close(mapped[1], by_hand(TQ, K, V, "causal"), rtol=1e-4, atol=2e-5)
 
 
-@pytest.mark.long
 def test_no_array_has_the_size_of_all_scores():
     def loss(q, k, v):
         return attention(q, k, v, "causal").square().sum()
@@ -136,7 +132,6 @@ def attention_with_gradients(tensors, given):
 HALVES = [("dropout and a mask", "bfloat16"), ("dropout and a mask", "float16")]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("form, dtype", [*((form, "float32") for form in FORMS), *HALVES])
 def test_forms_that_are_computed_step_by_step_in_eager_code(form, dtype, monkeypatch):
     """The compiled program has blocks of scores, the dropout of the seed, and halves as factors."""
@@ -161,7 +156,6 @@ def test_forms_that_are_computed_step_by_step_in_eager_code(form, dtype, monkeyp
         assert error <= tolerance * want.double().abs().max() + 1e-6
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("form", ["three dimensions", "dropout", "mapped"])
 def test_no_form_has_an_array_of_the_size_of_all_scores(form):
     n = 4096

@@ -64,7 +64,6 @@ ROWS = [
 ]
 
 
-@pytest.mark.long("NLLLoss-weighted", "LinearCrossEntropyLoss")
 @pytest.mark.parametrize("row", ROWS, ids=lambda r: r[0])
 def test_loss(row, same):
     name, build, others, *first = row
@@ -84,7 +83,7 @@ program = Programs()
 test_same_as_torch = program.test()
 
 
-@program.long
+@program
 def ctc(m):
     x = numbers(m, 6, 2, 4).log_softmax(-1).requires_grad_()
     targets = m.tensor([[1, 2, 2], [3, 1, 0]])
@@ -158,7 +157,7 @@ def smoothed_beyond_one(m):
     )
 
 
-@program.long
+@program
 def ctc_with_blanks_among_the_targets(m):
     x = numbers(m, 6, 3, 4).log_softmax(-1).requires_grad_()
     targets = m.tensor([[0, 0, 1], [1, 0, 1], [2, 0, 2]])
@@ -184,7 +183,7 @@ def ctc_of_bad_sizes(m):
     ]
 
 
-@program.long
+@program
 def norms_except_a_dimension(m):
     v = numbers(m, 2, 3, 4, requires_grad=True)
     outs = [m.norm_except_dim(v, 2, d) for d in (-1, 0, 1, 2)]

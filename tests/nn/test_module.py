@@ -218,7 +218,7 @@ def texts(m):
     return (repr(Outer()), repr(Inner()), repr(m.nn.Module()), [d for d in dir(Outer()) if d in ("inner", "0", "list")])
 
 
-@program.long
+@program
 def copies(m):
     n = net(m)
     n[0].register_forward_hook(print)
@@ -247,7 +247,7 @@ def pickles(m):
 # --- changing all of it ---------------------------------------------------------------------------
 
 
-@program.long
+@program
 def conversions(m):
     n = net(m)
     n(m.ones(2, 3)).sum().backward()
@@ -444,7 +444,7 @@ def state_hooks(m):
 # --- hooks ----------------------------------------------------------------------------------------
 
 
-@program.long
+@program
 def forward_hooks(m):
     n, log = m.nn.Linear(2, 2, bias=False), []
     with m.no_grad():

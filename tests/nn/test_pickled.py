@@ -2,14 +2,12 @@
 
 import pickle
 
-import pytest
-
 from tests.programs import Programs
 
 from .programs import attempt, numbers
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 
 @program

@@ -23,7 +23,7 @@ def layer(m):
     return out
 
 
-@program.long
+@program
 def methods(m):
     p, seen = prune_of(m), []
     for prune in (

@@ -34,7 +34,6 @@ def summed(out, hidden):
     return weighted(out) + sum(weighted(h) * 0.5 for h in hidden)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS, ids=label)
 def test_layer(row, same):
     kind, options = row
@@ -53,7 +52,6 @@ def test_layer(row, same):
     same(program, label(row))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("row", ROWS, ids=label)
 def test_layer_packed(row, same):
     kind, options = row
@@ -91,7 +89,7 @@ program = Programs()
 test_same_as_torch = program.test()
 
 
-@program.long
+@program
 def without_a_batch(m):
     seen = []
     for kind in ("RNN", "GRU", "LSTM"):
@@ -104,7 +102,7 @@ def without_a_batch(m):
     return seen
 
 
-@program.long
+@program
 def second_derivatives(m):
     seen = []
     for kind in ("GRU", "LSTM"):
@@ -117,7 +115,7 @@ def second_derivatives(m):
     return seen
 
 
-@program.long
+@program
 def cells(m):
     seen = []
     for build in (
@@ -218,7 +216,7 @@ def refused_packing(m):
     return [attempt(t) for t in tries]
 
 
-@program.long
+@program
 def copied_and_replaced_weights(m):
     m.manual_seed(0)
     layer = m.nn.LSTM(2, 3)

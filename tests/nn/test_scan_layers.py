@@ -55,7 +55,6 @@ WAYS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("way", WAYS)
 def test_training_is_that_of_the_layers_in_turn(way, compiled):
@@ -72,7 +71,6 @@ def test_training_is_that_of_the_layers_in_turn(way, compiled):
         torch.testing.assert_close(p.grad, q.grad)
 
 
-@pytest.mark.long
 def test_gradients_of_all_arguments():
     layers, x = made()
     inputs = [x.requires_grad_(), torch.tensor(0.5, requires_grad=True)]
@@ -109,7 +107,6 @@ def test_several_tensors_go_from_layer_to_layer():
     torch.testing.assert_close(torch.scan_layers(layers)(given), in_turn(layers, given))
 
 
-@pytest.mark.long
 def test_arguments_and_modes_may_change_from_call_to_call():
     layers, x = made()
     scanned = torch.scan_layers(layers)
@@ -226,7 +223,6 @@ def test_layers_without_parameters():
     torch.testing.assert_close(torch.scan_layers(layers)(x), in_turn(layers, x))
 
 
-@pytest.mark.long
 def test_a_layer_that_was_checkpointed_alone():
     layers, x = [nn.Linear(2, 2), nn.Linear(2, 2)], torch.randn(3, 2)
     torch.interop.checkpoint(layers[0])(x)
@@ -326,7 +322,6 @@ def named(net):
     return {name: t.detach().clone() for name, t in net.state_dict().items()}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("way", "compiled"), [("plain", True), ("checkpoint", True), ("policy", False)], ids=str)
 def test_stacked_layers_train_as_their_list_does(way, compiled):
     plain, stacked = both(WAYS[way])
@@ -399,7 +394,6 @@ def test_stacked_layers_refuse_hooks():
         stacked(torch.ones(1, 2))
 
 
-@pytest.mark.long
 def test_a_container_may_get_other_layers():
     layers, x = made(3)
     scanned = torch.scan_layers(layers)
@@ -490,7 +484,6 @@ class Noisy(nn.Module):
         return x + self.drop(self.weight)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("options", [{}, {"checkpoint": True}, {"stacked": True}], ids=str)
 def test_random_numbers_come_from_a_key_around_the_call(options):
     layers, x = nn.ModuleList(Noisy() for _ in range(4)), torch.zeros(64)

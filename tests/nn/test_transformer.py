@@ -7,7 +7,7 @@ from tests.programs import Programs
 from .programs import attempt, gradients, numbers, quietly, weighted
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 
 def attend(m, options, shape=(3, 2, 4), **call):
@@ -100,7 +100,6 @@ def merged_masks(m):
 LAYERS = [{}, {"norm_first": True, "activation": "gelu"}, {"batch_first": True, "bias": False}]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("options", LAYERS, ids=str)
 def test_encoder_layer(options, same):
     def program(m):
@@ -117,7 +116,6 @@ def test_encoder_layer(options, same):
     same(program, f"encoder layer {options}")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("options", LAYERS, ids=str)
 def test_decoder_layer(options, same):
     def program(m):

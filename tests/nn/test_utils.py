@@ -19,7 +19,7 @@ def with_gradients(m):
     return ps
 
 
-@program.long
+@program
 def clipped_norms(m):
     seen = []
     for kind in (2, 1, float("inf"), 3.0, 0, -float("inf"), "inf"):
@@ -226,7 +226,6 @@ def refused_parametrizations(m):
     )
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", [None, "matrix_exp", "cayley", "householder"])
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4), (4, 2)])
 def test_orthogonal(kind, shape, same):
@@ -240,7 +239,7 @@ def test_orthogonal(kind, shape, same):
     same(program, f"orthogonal-{kind}-{shape}")
 
 
-@program.long
+@program
 def orthogonal_without_trivialization(m):
     make = m.nn.utils.parametrizations.orthogonal
     m.manual_seed(0)
@@ -256,7 +255,7 @@ def orthogonal_without_trivialization(m):
     )
 
 
-@program.long
+@program
 def weight_norms(m):
     make = m.nn.utils.parametrizations.weight_norm
     seen = []
@@ -287,7 +286,7 @@ def older_weight_norms(m):
     return (seen, list(layer.state_dict()), layer.weight, attempt(lambda: u.remove_weight_norm(layer)))
 
 
-@program.long
+@program
 def spectral_norms(m):
     make = m.nn.utils.parametrizations.spectral_norm
     m.manual_seed(0)
@@ -309,7 +308,7 @@ def spectral_norms(m):
     )
 
 
-@program.long
+@program
 def older_spectral_norms(m):
     u = m.nn.utils
     m.manual_seed(0)

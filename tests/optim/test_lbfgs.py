@@ -53,7 +53,6 @@ def rounds(loss, name):
     return 1 if loss is rosenbrock and name in ("default", "short-memory", "loose") else 2
 
 
-@pytest.mark.long("default-rosenbrock", "default-quadratic")
 @pytest.mark.parametrize("loss", [rosenbrock, quadratic])
 @pytest.mark.parametrize("name", OPTIONS)
 def test_path(name, loss, same):
@@ -90,7 +89,6 @@ def already_there(m):
     return [o.step(closure), a, o.state_dict()["state"]]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fn", [odd_parameters, already_there])
 def test_same_as_torch(fn, same):
     same(fn)

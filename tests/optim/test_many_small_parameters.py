@@ -42,7 +42,6 @@ def steps(groups: list[list[Any]], name: str, left_out: int | None = None) -> li
     return [*[p.detach() for p in ps], [p._version for p in ps], *states]
 
 
-@pytest.mark.long("Rprop", "Adafactor")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_as_each_by_itself(name, monkeypatch):
     rows = []
@@ -77,7 +76,6 @@ def test_results_have_memory_of_their_own():
     assert [p.tolist() for p in ps[2:]] == before[2:]
 
 
-@pytest.mark.long
 def test_compiled_and_with_gradients_of_jax():
     def run(step: Any) -> list[Any]:
         ps = parameters(torch.float32)

@@ -44,7 +44,6 @@ def changes(name, steps, first, compiled):
     return [p.detach().numpy() for p in w], state
 
 
-@pytest.mark.long("compiled")
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_float32_scalars_are_as_good(name, compiled):

@@ -92,7 +92,7 @@ ROWS |= {
 }
 
 
-test_rates = pytest.mark.long("polynomial", "linear-default-state")(table(ROWS).test())
+test_rates = table(ROWS).test()
 
 
 def resumed(m, make, how):
@@ -255,7 +255,6 @@ def follow_all(s, n):
         s.step()
 
 
-@pytest.mark.long("sequential-none")
 @pytest.mark.parametrize("name", REFUSED)
 def test_refused(name, same):
     same(program(f"refused-{name}", lambda m: REFUSED[name](m.optim.lr_scheduler, optimizer(m))))

@@ -73,18 +73,12 @@ CASES += [
 ]
 
 
-test_same_numbers_state_and_versions = pytest.mark.long(
-    "RMSprop-lr=0.1-momentum=0.5-centered=True-weight_decay=0.1-maximize=True",
-    "ASGD-lr=0.1-lambd=0.1-t0=3-weight_decay=0.1-maximize=True",
-    "RAdam-lr=0.1-complex64",
-    "SGD-lr=0.1-bfloat16",
-)(CASES.test())
+test_same_numbers_state_and_versions = CASES.test()
 
 
 MUON = {"plain": {}, "options": {"nesterov": False, "adjust_lr_fn": "match_rms_adamw"}}
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", MUON)
 def test_muon(name, same):
     def run(m):

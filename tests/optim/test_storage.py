@@ -302,7 +302,6 @@ def functional_forms(m):
 test_same_as_torch = PROGRAMS.test()
 
 
-@pytest.mark.long("RMSprop")
 @pytest.mark.parametrize("name", ["SGD", "Adam", "AdamW", "RMSprop", "Adafactor", "ASGD"])
 def test_a_step_is_one_kernel(name, monkeypatch):
     ps = [tg.ones(i % 4 + 1, requires_grad=True) for i in range(12)]
@@ -328,7 +327,6 @@ OWN_GRADIENTS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", OWN_GRADIENTS)
 def test_differentiable_where_torch_stumbles(name):
     """torch's own backward fails for these, over what it overwrote; differences tell what is right."""
@@ -373,7 +371,6 @@ def test_a_subclass_with_its_own_functions_sees_the_operations():
     assert "add_" in seen
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("known", [False, True])
 def test_step_inside_of_a_traced_function(known, monkeypatch):
     """A step count that is being traced: the rule computes with it instead of the host.

@@ -151,7 +151,6 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_fresh_process(program):
     head = "import torchgrad_jax as tg\nfrom torchgrad_jax._engine.overrides import looking\n"

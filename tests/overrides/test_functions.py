@@ -164,7 +164,6 @@ def test_every_overridable_function_can_be_overridden():
     assert silent == []
 
 
-@pytest.mark.long
 def test_every_method_can_be_overridden():
     class Answer(tg.Tensor):
         @classmethod

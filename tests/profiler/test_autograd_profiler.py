@@ -77,7 +77,7 @@ def named_stretches(m):
     return outline(prof.function_events)
 
 
-@program.long
+@program
 def stretch_left_by_an_exception(m):
     P, x = profiler(m), leaf(m, 1.0)
     with P.profile() as prof:
@@ -243,7 +243,7 @@ def times_add_up(m):
     ]
 
 
-@program.long
+@program
 def memory(m):
     x, w = m.ones(4, 8, requires_grad=True), m.ones(8, 2)
     with profiler(m).profile(profile_memory=True) as prof:

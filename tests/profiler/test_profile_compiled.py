@@ -34,7 +34,6 @@ def made():
     return net, step
 
 
-@pytest.mark.long
 def test_lines_and_page(tmp_path):
     net, step = made()
     x = torch.randn(64, 128)
@@ -65,7 +64,6 @@ def test_a_function_whose_result_needs_a_gradient():
     assert any(s.operation == "dot_general" and s.file == __file__ for s in prof.spent)
 
 
-@pytest.mark.long
 def test_a_loop_is_not_counted_twice():
     layers = torch.scan_layers([nn.Linear(64, 64) for _ in range(4)], stacked=True)
     f = torch.compile(lambda x: layers(x).detach())

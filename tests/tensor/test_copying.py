@@ -286,7 +286,6 @@ GRAPHS = (
 )
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("run", [True, False], ids=["after-backward", "unused"])
 @pytest.mark.parametrize("build", GRAPHS, ids=lambda f: f.__name__)
 def test_graphs_die_without_the_collector(build, run):

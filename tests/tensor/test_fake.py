@@ -42,7 +42,7 @@ def factories_say_the_devices_they_were_asked_for(m):
     return [told(t) for t in made] + [told(m.ones(2) + 1)]
 
 
-@program.long
+@program
 def layers_and_backward(m):
     nn = m.nn
     out = []
@@ -194,7 +194,6 @@ def test_tensors_of_two_modes_do_not_meet():
         one.from_tensor(x) + other.from_tensor(x)
 
 
-@pytest.mark.long
 def test_a_tensor_outlives_its_mode():
     x = mode(tg).from_tensor(tg.ones(2))
     gc.collect()

@@ -1,7 +1,5 @@
 """Strides of results and of the gradients of leaves, for images laid out in every way: torch's memory formats."""
 
-import pytest
-
 from tests.expressions import table
 
 _SETUP = (
@@ -148,4 +146,4 @@ _ROWS = [
     *_MODULES,
 ]
 
-test_as_torch_does = pytest.mark.long(table(__file__, *_ROWS, prelude=[_SETUP]))
+test_as_torch_does = table(__file__, *_ROWS, prelude=[_SETUP])

@@ -129,7 +129,7 @@ def writes(m):
     return [told(t) for t in (x, x[0], x.t())]
 
 
-@program.long
+@program
 def layers(m):
     with m.device("meta"):
         net = m.nn.Sequential(

@@ -42,7 +42,6 @@ def _input(dtype: str) -> Any:
     return torchgrad_jax.tensor(values).to(getattr(torchgrad_jax, dtype))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize(("dtype", "factor"), [("bfloat16", 1.03), ("bfloat16", 0.97), ("float16", 1.02)])
 def test_a_factor_in_a_gradient_is_found(name: str, dtype: str, factor: float) -> None:
@@ -62,16 +61,6 @@ RIGHT = {
 }
 
 
-@pytest.mark.long(
-    "bfloat16-softmax",
-    "bfloat16-sigmoid",
-    "bfloat16-hardswish",
-    "bfloat16-chain",
-    "bfloat16-norm",
-    "float16-hardswish",
-    "float16-chain",
-    "float16-norm",
-)
 @pytest.mark.parametrize("name", RIGHT)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_rounding_is_no_alarm(name: str, dtype: str) -> None:

@@ -5,8 +5,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 SCRIPT = """
 import json
 {first}
@@ -60,7 +58,6 @@ def compared(**lines: str) -> dict:
     return json.loads(run.stdout)
 
 
-@pytest.mark.long
 def test_a_comparison_is_the_same_with_the_package_imported_first_or_last():
     first, last = compared(first=IMPORT), compared(last=IMPORT)
     assert first == last

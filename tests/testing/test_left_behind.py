@@ -264,7 +264,6 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.long("half precision inside", "a zero without memory")
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_accepted(name):
     pytest.importorskip("torch", exc_type=ImportError)
@@ -302,7 +301,6 @@ def test_forward_derivatives_by_parameters():
         assert_matches_torch(linear, [X], module=lambda torch: torch.nn.Linear(3, 2, bias=False))
 
 
-@pytest.mark.long
 def test_beside_jax():
     assert_matches_jax(lambda x, y: x * 2, lambda x, y: x * 2, [X, Y])  # no gradient beside zeros
     with pytest.raises(Differs, match=r"of output\[0\] alone"):
@@ -327,7 +325,6 @@ def after_half(torch, x):
     return wide * 1, x.detach() * float((x.detach().bfloat16() / 3).sum().item())
 
 
-@pytest.mark.long
 def test_each_result_is_judged_by_what_it_was_computed_in():
     pytest.importorskip("torch", exc_type=ImportError)
     with pytest.raises(Differs, match=r"output\[1\]: 6 of 6"):
@@ -342,7 +339,6 @@ def test_each_result_is_judged_by_what_it_was_computed_in():
     assert_matches_torch(nearly, [X])
 
 
-@pytest.mark.long
 def test_each_result_is_judged_by_what_it_was_computed_in_beside_jax():
     def both(x, factor):
         return x.astype(jnp.bfloat16) * 3, x * factor
@@ -355,7 +351,6 @@ def test_each_result_is_judged_by_what_it_was_computed_in_beside_jax():
     assert_matches_jax(fn, lambda x: both(x, 1.002), [X], dtypes=["float32"])
 
 
-@pytest.mark.long
 def test_half_precision_inside_beside_jax():
     def half(x):
         return (x.astype(jnp.bfloat16) * 3).astype(jnp.float32)

@@ -174,7 +174,6 @@ def test_a_difference_tells_where_it_is():
     assert (found.index, found.got, found.want) == ((1,), 1.0, 2.0)
 
 
-@pytest.mark.long
 def test_module_made_beside():
     pytest.importorskip("torch", exc_type=ImportError)
 
@@ -226,7 +225,6 @@ ACCEPTED = {
 }
 
 
-@pytest.mark.long("long sums", "bfloat16")
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_accepted(name):
     pytest.importorskip("torch", exc_type=ImportError)
@@ -254,7 +252,6 @@ class Sine(ours.autograd.Function):
         return gs[0] * ctx.saved_tensors[0].cos()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("tensor_fn", "jax_fn", "side"),
     [(ours.sin, clipped, "jax"), (Sine.apply, jnp.sin, "torchgrad_jax"), (Sine.apply, clipped, "")],
@@ -269,7 +266,6 @@ def jax_linear(p, x):
     return {"y": x @ p["weight"].T + p["bias"][None]}
 
 
-@pytest.mark.long
 def test_modules_and_dicts_beside_jax():
     layer = ours.nn.Linear(3, 2)
 
@@ -292,7 +288,6 @@ def test_modules_and_dicts_beside_jax():
     assert "raised RuntimeError" in report.skipped["float64"]
 
 
-@pytest.mark.long("<lambda>-<lambda>-output0", "<lambda>-<lambda>-gradient of input 0")
 @pytest.mark.parametrize(
     ("tensor_fn", "jax_fn", "text"),
     [
@@ -320,7 +315,6 @@ def scaled(x):
     return x * FACTOR
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("against", ["torch", "jax"])
 def test_the_snippet_of_a_failure_fails_alike(against):
     if against == "torch":
@@ -365,7 +359,6 @@ def adam(parameters, **options):
     return ours.optim.Adam(parameters, 0.01, **options)
 
 
-@pytest.mark.long
 def test_optimizer_steps_beside_optax():
     optax = pytest.importorskip("optax")
     layer = ours.nn.Linear(3, 2)
@@ -381,7 +374,6 @@ def test_optimizer_steps_beside_optax():
         assert caught.value.difference.name.startswith("parameter '")
 
 
-@pytest.mark.long
 def test_steps_that_agree_once_and_then_part():
     optax = pytest.importorskip("optax")
     pair = (lambda p: ours.optim.SGD(p, 0.1, momentum=0.9), optax.sgd(0.1))
@@ -391,7 +383,6 @@ def test_steps_that_agree_once_and_then_part():
         assert_matches_jax(layer, linear, [X], params=as_linear, dtypes=["float32"], optimizers=pair, steps=2)
 
 
-@pytest.mark.long
 def test_modules_of_flax_and_equinox():
     flax, eqx = pytest.importorskip("flax.linen"), pytest.importorskip("equinox")
     layer = ours.nn.Linear(3, 2)
@@ -413,7 +404,6 @@ def test_modules_of_flax_and_equinox():
         assert_matches_jax(layer, lambda m, x: 2 * jax.vmap(m)(x), [X], params=to_equinox, dtypes=["float32"])
 
 
-@pytest.mark.long
 def test_jaxprs_of_modules_that_hold_functions():
     eqx = pytest.importorskip("equinox")
     layers = ours.nn.Sequential(ours.nn.Linear(3, 2), ours.nn.Tanh())
@@ -432,7 +422,6 @@ def test_jaxprs_of_modules_that_hold_functions():
     assert "none: " not in shown
 
 
-@pytest.mark.long
 def test_failing_input_is_shrunk_and_jaxprs_are_shown():
     pytest.importorskip("hypothesis")
     x = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32)
@@ -453,7 +442,6 @@ def test_failing_input_is_shrunk_and_jaxprs_are_shown():
     assert "assert_matches_jax(tensor_fn, jax_fn, inputs" in program
 
 
-@pytest.mark.long
 def test_shrinking_keeps_what_it_cannot_make_smaller():
     pytest.importorskip("hypothesis")
     with pytest.raises(Differs) as caught:

@@ -41,7 +41,6 @@ BUGS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", BUGS)
 def test_bug_is_found(name):
     recording, step, kind, parameter, operator = BUGS[name]
@@ -56,7 +55,6 @@ def test_bug_is_found(name):
     assert "http" not in report.html()
 
 
-@pytest.mark.long
 def test_original_agrees():
     report = compare_program(str(PROGRAMS / "digits.py"), against=str(RECORDED / "digits.npz"))
     assert report.agrees, str(report)
@@ -178,7 +176,6 @@ def program(tmp_path_factory):
     return str(path)
 
 
-@pytest.mark.long
 def test_command_records_and_compares(program, tmp_path, capsys):
     """A recording of this package, and the program beside it on eight devices."""
     kept, page, data = (str(tmp_path / n) for n in ("kept.npz", "page.html", "data.json"))
@@ -192,7 +189,6 @@ def test_command_records_and_compares(program, tmp_path, capsys):
     assert len(found["losses"]) == 2
 
 
-@pytest.mark.long
 @pytest.mark.oracle
 def test_a_later_step_is_looked_at_once_more(program):
     """Operators are recorded where the runs part, although that is behind the first steps."""
@@ -204,7 +200,6 @@ def test_a_later_step_is_looked_at_once_more(program):
     assert report.parting.verdict.entry.name == "loss"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("against", ["compiled", "float64", "devices=2"])
 def test_against_itself(program, against):
     assert compare_program(program, against=against, nudges=0, steps=2).agrees
@@ -231,7 +226,6 @@ WRONG = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("against", WRONG)
 def test_what_is_wrong_in_one_way_alone_is_found(against, tmp_path):
     path = tmp_path / "train.py"
@@ -241,7 +235,6 @@ def test_what_is_wrong_in_one_way_alone_is_found(against, tmp_path):
     assert report.parting.step == 1
 
 
-@pytest.mark.long
 def test_what_is_wrong_beside_a_recording_is_found(tmp_path):
     """The recording was made by the program before it was changed; the change shows in the second step alone."""
     path, kept = tmp_path / "train.py", str(tmp_path / "kept.npz")
@@ -255,7 +248,6 @@ def test_what_is_wrong_beside_a_recording_is_found(tmp_path):
     assert report.parting.step == 2
 
 
-@pytest.mark.long
 def test_gradients_that_earlier_passes_left_are_named(tmp_path):
     """A port that forgets `zero_grad`, beside a recording of the program that calls it; and one that sets zeros."""
     path, kept = tmp_path / "train.py", str(tmp_path / "kept.npz")
@@ -297,7 +289,6 @@ SEEN = {
 }
 
 
-@pytest.mark.long
 def test_ways_to_run_a_program(tmp_path):
     """What a program sees of each way in which it runs."""
     path = tmp_path / "ways.py"
@@ -313,7 +304,6 @@ def test_a_program_on_another_platform_finds_the_cpu_as_well(monkeypatch):
     assert "JAX_PLATFORMS" not in env
 
 
-@pytest.mark.long
 def test_nudge_moves_by_a_rounding(program):
     """And is not taken for something that the program does."""
     plain, moved = record([Run(program, steps=1), Run(program, steps=1, nudge=1)])
@@ -345,7 +335,6 @@ def values_of(recording, kind, name):
     return next(recording.values(e) for e in recording.entries if (e.kind, e.name) == (kind, name))
 
 
-@pytest.mark.long
 def test_results_and_gradients_are_nudged(tmp_path):
     """Where no weight takes part, too; but what is only picked, and what is symmetric, stays so."""
     path = tmp_path / "rounded.py"
@@ -358,7 +347,6 @@ def test_results_and_gradients_are_nudged(tmp_path):
         assert 0 < np.abs(a - b).max() < 1e-5, name
 
 
-@pytest.mark.long
 def test_large_tensors_are_nudged_where_operators_are_recorded(tmp_path):
     path = tmp_path / "large.py"
     path.write_text("import torch\nprint((torch.ones(70000) * 0.3 + 0.1)[0].item())")
@@ -405,7 +393,6 @@ STEPS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_are_counted(name, tmp_path):
     """`steps` lets so many whole steps run, and events belong to the step that they lead to."""
@@ -416,14 +403,12 @@ def test_steps_are_counted(name, tmp_path):
     assert [(e["kind"], step_of(e)) for e in seen.events] == expected
 
 
-@pytest.mark.long
 def test_module_beside_a_script(program, monkeypatch):
     monkeypatch.chdir(Path(program).parent)
     report = compare_program("train", module=True, reference=program, against="here", nudges=0, steps=1)
     assert report.agrees, str(report)
 
 
-@pytest.mark.long
 def test_what_cannot_be_compared(tmp_path, capsys):
     silent = tmp_path / "silent.py"
     kept = str(tmp_path / "kept.npz")
@@ -489,7 +474,6 @@ def compared_tests(folder, suite, *options):
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True)
 
 
-@pytest.mark.long
 @pytest.mark.oracle
 def test_plugin(tmp_path):
     done = compared_tests(tmp_path, SUITE, "--compare-with", "torch")
@@ -514,7 +498,6 @@ def test_other_when_compiled():
 """
 
 
-@pytest.mark.long
 def test_plugin_beside_this_package(tmp_path):
     """What a test computes differs when its modules are compiled."""
     done = compared_tests(tmp_path, COMPILED, "--compare-with", "jax")
@@ -525,7 +508,6 @@ def test_plugin_beside_this_package(tmp_path):
 CHANGED_LATER = SUITE.partition("def test_raises_there")[0].replace("1.001", "1.0")
 
 
-@pytest.mark.long
 @pytest.mark.oracle
 def test_plugin_beside_a_recording(tmp_path):
     """What torch did is kept; a factor that comes into the suite afterwards is found beside it."""
@@ -539,7 +521,6 @@ def test_plugin_beside_a_recording(tmp_path):
     assert "gradient of layer.bias" in done.stdout
 
 
-@pytest.mark.long
 def test_killed_program_says_so(tmp_path):
     path = tmp_path / "killed.py"
     path.write_text("import os, sys\nprint('last words', flush=True)\nos._exit(3)")

@@ -97,7 +97,6 @@ def test_make_tensor():
     assert make_tensor((4,), dtype=torch.bool, device="cpu").dtype is torch.bool
 
 
-@pytest.mark.long
 def test_beside_jax():
     x, y = torch.arange(3.0), torch.full((3,), 2.0)
     assert_matches_jax(
@@ -109,7 +108,6 @@ def test_beside_jax():
         assert_matches_jax(lambda x: (x * x.detach()).sum(), lambda x: (x * x).sum(), [y])
 
 
-@pytest.mark.long
 def test_beside_torch():
     pytest.importorskip("torch", exc_type=ImportError)
     assert_matches_torch(lambda torch, x: torch.relu(x).t() * 2, [torch.randn(2, 3)])

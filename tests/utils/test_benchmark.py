@@ -112,7 +112,6 @@ def test_environments_have_rows_of_their_own():
     assert [line.split()[0] for line in str(table).splitlines()[3:5]] == ["(old)", "(newer)"]
 
 
-@pytest.mark.long
 def test_statements_are_timed():
     slow = ours.Timer("sleep(0.002)", globals={"sleep": time.sleep})
     m = slow.timeit(3)

@@ -372,7 +372,7 @@ def input_written_to(m):
     return error(y.sum().backward)
 
 
-@program.long
+@program
 def autocast_is_what_it_was(m):
     """The recomputation casts as the forward did, wherever the backward pass runs."""
     found = []

@@ -27,14 +27,12 @@ def _held(frees):
     return [r() is not None for r in refs], y
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("frees", [True, False])
 def test_intermediate_results_are_not_kept(frees):
     held, _ = _held(frees)
     assert held == [not frees] * 3 + [True]  # the last is the result itself
 
 
-@pytest.mark.long
 def test_recomputed_values_go_as_the_pass_goes_on():
     refs = []
 
@@ -144,7 +142,6 @@ def test_anomaly_mode_names_the_failing_node():
     assert "a.sqrt() * 0" in str(caught[0].message)
 
 
-@pytest.mark.long
 def test_threads_do_not_mix():
     x = tg.ones(4, requires_grad=True)
     grads = {}
@@ -195,7 +192,6 @@ def test_second_derivatives_of_a_compiled_checkpoint():
     tg.testing.assert_close(tg.compile(second)(x), second(x))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("reentrant", [False, True])
 def test_a_compiled_recomputation_meets_the_random_numbers_of_its_forward(reentrant):
     def part(a):

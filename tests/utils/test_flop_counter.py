@@ -10,7 +10,7 @@ from tests.programs import Programs
 from torchgrad_jax.utils.flop_counter import FlopCounterMode
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 
 def flops(m):
@@ -170,7 +170,6 @@ def test_large_numbers_are_shown_by_thousands_and_nothing_by_a_zero():
     assert counter.get_table().splitlines()[2].split() == ["Global", "12.340M", "100.00%"]
 
 
-@pytest.mark.long
 def test_projections_of_lstms_are_counted():
     with FlopCounterMode(display=False) as counter:
         tg.nn.LSTM(2, 3, proj_size=2)(tg.ones(4, 1, 2))

@@ -280,7 +280,7 @@ def batched(m):
     return (m.vmap(twice)(m.ones(3, 2)), m.vmap(twice, in_dims=(0, None), out_dims=1)(m.ones(3, 2), 3.0), seen)
 
 
-@program.long
+@program
 def checks(m):
     @m.library.custom_op("tgj_n::sine", mutates_args=())
     def sine(x: m.Tensor) -> m.Tensor:

@@ -33,7 +33,6 @@ def by_hand(*calls):
     return ours.ProcessContext(processes, ["none"] * len(processes))
 
 
-@pytest.mark.long
 def test_a_function_in_two_processes(tmp_path):
     found = ours.start_processes(started.write_or_fail, (str(tmp_path),), 2, join=False, start_method="forkserver")
     failure = raised_by(found, ours.ProcessRaisedException)

@@ -96,7 +96,7 @@ def missing_names(m):
     )
 
 
-@program.long
+@program
 def read_into_a_layer_without_memory(m):
     sd, net = by_name(m), model(m)
     other = model(m)
@@ -111,7 +111,7 @@ def rank_0_alone(m):
     return complaint(lambda: by_name(m).get_model_state_dict(model(m), options=options))
 
 
-@program.long
+@program
 def of_an_optimizer(m):
     net = model(m)
     optim = stepped(m, net)
@@ -126,7 +126,7 @@ def of_an_optimizer_that_made_no_step(m):
     return state, optim.param_groups[0]["lr"], net[0].weight, net[0].weight.grad
 
 
-@program.long
+@program
 def flat(m):
     sd, net = by_name(m), model(m)
     optim = stepped(m, net, "SGD", momentum=0.9)
@@ -154,7 +154,7 @@ def two_optimizers(m):
     return both, again.state_dict()
 
 
-@program.long
+@program
 def shared_parameters(m):
     sd = by_name(m)
     m.manual_seed(0)

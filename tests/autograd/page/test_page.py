@@ -35,14 +35,6 @@ TENSOR = (
 """What the page lists of tensors."""
 
 
-@pytest.mark.long(
-    "hessian: example",
-    "hvp: example",
-    "jacobian: example",
-    "hessian(vectorize, outer_jacobian_strategy)",
-    "gradcheck(check_batched_forward_grad, check_forward_ad)",
-    "gradgradcheck(check_fwd_over_rev, check_rev_over_rev)",
-)
 @pytest.mark.parametrize("fn", table(ALL), ids=lambda fn: fn.__name__)
 def test_as_in_torch(fn, same):
     same(fn)

@@ -17,7 +17,6 @@ def error(x, y, length_mask):
     return ((x - y).square() * length_mask).sum() / (length_mask.sum() * len(x))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("device", ["kept", "needs a gradient"])
 def test_sizes_share_the_program_of_their_bucket(device):
     f = bucketed(error)
@@ -32,7 +31,6 @@ def test_sizes_share_the_program_of_their_bucket(device):
     assert f.counts["traced"] == 2
 
 
-@pytest.mark.long
 def test_a_whole_step_with_two_names():
     w = torch.zeros(3, requires_grad=True)
     opt = torch.optim.SGD([w], lr=0.1)
@@ -111,7 +109,6 @@ WRITES = {
 }
 
 
-@pytest.mark.long("to a part")
 @pytest.mark.parametrize("name", WRITES)
 def test_what_is_written_to_an_argument_arrives_there_whether_it_is_padded_or_not(name):
     f = torch.compile(WRITES[name], buckets={"length": (4, 8)}, shapes={"x": "_, length"})

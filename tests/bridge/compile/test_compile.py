@@ -166,7 +166,6 @@ def test_several_results():
 # --- writes ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
 def test_writes_to_arguments_and_outside():
     buffer = torch.zeros(2)
 
@@ -235,7 +234,6 @@ def manual_step(ps):
     return step
 
 
-@pytest.mark.long
 def test_a_step_by_hand():
     a, b = parameters(), parameters()
     eager, fast = manual_step(a), compiled(manual_step(b))
@@ -309,7 +307,6 @@ def test_draws_are_those_of_eager_code():
     assert fast.counts["traced"] == 1
 
 
-@pytest.mark.long
 def test_draws_are_made_once_where_gradients_are_wanted():
     """As many numbers are drawn as eagerly, and forward and backward see the same ones."""
     f = lambda x: torch.nn.functional.dropout(x, 0.5)  # noqa: E731
@@ -424,7 +421,6 @@ def test_what_cannot_be_told_before_the_draws_is_refused_and_changes_nothing(see
 SCALE = 2.0
 
 
-@pytest.mark.long
 def test_values_that_code_can_reach_are_watched():
     global SCALE
     k = 1.0
@@ -457,7 +453,6 @@ class Options:
     scale = 2.0
 
 
-@pytest.mark.long
 def test_classes_and_other_modules_are_watched(monkeypatch):
     options = Options()
     f = compiled(lambda x: x * Options.scale + options.scale)
@@ -474,7 +469,6 @@ def test_classes_and_other_modules_are_watched(monkeypatch):
     assert g(x).tolist() == [5.0]
 
 
-@pytest.mark.long
 def test_arrays_and_objects_as_arguments():
     f = compiled(lambda x, a: x + torch.from_numpy(a))
     x, a = torch.ones(2), np.ones(2, np.float32)
@@ -582,7 +576,6 @@ def network():
     )
 
 
-@pytest.mark.long
 def test_a_step_of_a_module():
     a, b = network(), network()
     opt_a, opt_b = (torch.optim.AdamW(m.parameters(), lr=0.01) for m in (a, b))
@@ -630,7 +623,6 @@ def test_short_runs_give_what_long_ones_give():
     agree(fast(a, b), f(a, b))
 
 
-@pytest.mark.long
 def test_a_compiled_module_is_a_module():
     plain = network().eval()
     model = torch.compile(plain)

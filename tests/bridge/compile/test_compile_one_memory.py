@@ -38,7 +38,6 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.long("write_first-other dtype")
 @pytest.mark.parametrize("arguments", ARGUMENTS)
 @pytest.mark.parametrize("fn", [write_first, write_both], ids=lambda f: f.__name__)
 def test_arguments(fn, arguments):

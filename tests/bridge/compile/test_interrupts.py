@@ -254,7 +254,6 @@ def _points(points: int, outcomes: set[tuple[bool, bool]]) -> Iterator[int]:
         yield at
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("make", PROGRAMS, ids=lambda f: f.__name__)
 def test_any_later_call(make):
     states, lengths = _reference(make, WARM + min(POINTS, 20_000) + 60)
@@ -298,7 +297,6 @@ def test_no_program_is_lost():
 FIRST = [momentum, running_statistics, random_numbers, writes_to_arguments, schedules_and_counters]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("make", FIRST, ids=lambda f: f.__name__)
 def test_the_first_call(make):
     states, _ = _reference(make, 2)
@@ -319,7 +317,6 @@ def test_the_first_call(make):
     assert time.time.__module__ == "time"
 
 
-@pytest.mark.long
 def test_while_jax_compiles_and_runs_a_program_for_the_first_time():
     states, _ = _reference(momentum, 3)
     within = str(Path(jax.__file__).parent / "_src" / "interpreters" / "pxla.py")
@@ -336,7 +333,6 @@ def test_while_jax_compiles_and_runs_a_program_for_the_first_time():
     assert outcomes == {True}
 
 
-@pytest.mark.long
 def test_a_signal_that_comes_from_outside():
     """Ctrl-C at times that nobody knows, over and over."""
     code = """

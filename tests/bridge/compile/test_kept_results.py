@@ -154,7 +154,6 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("calls", [1, 2])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__.strip("_"))
 def test_a_write_to_what_is_returned_is_a_write_to_what_is_kept(program, calls):
@@ -220,7 +219,6 @@ def _kept_and_returned_with_its_graph(kept):
     return f
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("program", [_kept_with_its_graph, _kept_and_returned_with_its_graph])
 def test_what_is_kept_has_its_graph(program):
     kept, v = [], torch.ones(3, requires_grad=True)
@@ -231,7 +229,6 @@ def test_what_is_kept_has_its_graph(program):
     torch.testing.assert_close(v.grad, 4 * torch.tensor(2.0).exp().expand(3))
 
 
-@pytest.mark.long
 def test_a_leaf_that_is_returned_beside_what_was_computed_of_it():
     def f(x):
         p = torch.nn.Parameter(x * 2)
@@ -251,7 +248,6 @@ def _nothing():
     return nullcontext()
 
 
-@pytest.mark.long
 def test_a_function_that_keeps_new_tensors_in_each_call_is_given_up_with_a_warning():
     seen = []
 
@@ -318,7 +314,6 @@ def _filled(x, w):
     return h.detach(), h
 
 
-@pytest.mark.long("another shape, recorded")
 @pytest.mark.parametrize(
     "f",
     [
@@ -365,7 +360,6 @@ def test_what_is_detached_from_a_view_of_the_outside_is_its_memory(f):
     assert found[3:] == found[:3]
 
 
-@pytest.mark.long("False-diagonal", "True-overlap")
 @pytest.mark.parametrize(
     "f",
     [
@@ -445,7 +439,6 @@ FLAGS = {
 }
 
 
-@pytest.mark.long("True-with a pass inside")
 @pytest.mark.parametrize("f", FLAGS.values(), ids=FLAGS)
 @pytest.mark.parametrize("before", [False, True])
 def test_the_flag_of_a_tensor_from_outside_is_set(f, before):

@@ -56,7 +56,6 @@ def with_gradient(f):
     return run
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", CALLS)
 def test_programs_give_what_eager_code_gives(name):
     f, *args = CALLS[name]
@@ -67,7 +66,6 @@ def test_programs_give_what_eager_code_gives(name):
     assert run.counts["traced"] == 1
 
 
-@pytest.mark.long("ctc_loss, steps")
 @pytest.mark.parametrize("name", REFUSED)
 def test_programs_refuse_what_eager_code_refuses(name):
     f, *args = REFUSED[name]
@@ -94,7 +92,6 @@ def joined_labels(x, lengths):
 SEQUENCES = leaf(4, 3, 2)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     ("f", "x", "lengths"),
     [(through_lstm, SEQUENCES, ((4, 2, 3), (1, 2, 2))), (joined_labels, LOG_PROBS, ((2, 1), (1, 2)))],
@@ -111,7 +108,6 @@ def test_shapes_that_follow_lengths_run_as_written(f, x, lengths):
     assert "runs as it is written" in str(said[0].message)
 
 
-@pytest.mark.long
 def test_lengths_from_outside_and_in_lists_are_known():
     outside = ints(4, 2, 3)
     for run, args in (

@@ -60,7 +60,6 @@ def assert_as_many_calls(*made, calls=2, **kwargs):
     return fast
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer(name):
     fast = assert_as_many_calls(OPTIMIZERS[name])
@@ -82,7 +81,6 @@ def test_random_draws_that_take_much_memory_make_several_loops(monkeypatch):
     assert_as_many_calls(OPTIMIZERS["SGD"], dropout=0.5, calls=1)
 
 
-@pytest.mark.long
 def test_a_learning_rate_that_is_a_tensor_and_a_schedule():
     def make(ps):
         return optim.Adam(ps, lr=torch.tensor(0.01))
@@ -125,7 +123,6 @@ def test_steps_that_need_other_programs_take_turns():
     assert fast.counts["eager"] == 0
 
 
-@pytest.mark.long
 def test_gradients_that_add_up():
     w = torch.ones(2, requires_grad=True)
 
@@ -272,7 +269,6 @@ def full_training(kind):
     return step, state
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", ["average", "scaler"])
 def test_whole_trainings(kind):
     step, state = full_training(kind)

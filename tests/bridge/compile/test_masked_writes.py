@@ -50,7 +50,6 @@ def whole_dimensions(x):
 PROGRAMS = [rows, elements, after_a_slice, a_row_for_each, column, small, whole_dimensions]
 
 
-@pytest.mark.long("whole_dimensions")
 @pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
 def test_values_gradients_and_versions(fn):
     made = tg.compile(fn, fullgraph=True)

@@ -64,7 +64,6 @@ def assert_same_training(make, schedule):
     assert run.counts == {"traced": 1, "run": STEPS, "eager": 0}, run.reasons
 
 
-@pytest.mark.long("Adafactor", "Muon", "RAdam")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_an_optimizer_makes_its_state_before_the_program(name):
     assert_same_training(OPTIMIZERS[name], SCHEDULES["cosine"])
@@ -84,7 +83,6 @@ def test_a_schedule_that_waits_for_a_plateau():
     assert_same_training(OPTIMIZERS["Adam"], lambda o: schedules.ReduceLROnPlateau(o, patience=1, threshold=0.5))
 
 
-@pytest.mark.long
 def test_an_option_that_is_changed_from_outside_is_traced_once_more():
     _, opt, step = parts(OPTIMIZERS["Adam"])
     _, eager_opt, eager = parts(OPTIMIZERS["Adam"])
@@ -117,7 +115,6 @@ def test_an_error_in_the_first_call_leaves_no_state():
     assert opt.state[w]["step"].item() == 1
 
 
-@pytest.mark.long
 def test_state_that_is_loaded_is_that_of_the_program():
     w, opt, step = parts(OPTIMIZERS["Adam"])
     eager_w, eager_opt, eager = parts(OPTIMIZERS["Adam"])
@@ -162,7 +159,6 @@ def test_a_gradient_scaler_after_the_step_skips_where_eager_code_does():
     assert fast.counts["eager"] == 0
 
 
-@pytest.mark.long
 def test_the_second_call_compiles_nothing():
     # Parameters that NumPy holds are overwritten by arrays of JAX's: no second program for those.
     from jax import monitoring
@@ -193,7 +189,6 @@ def test_the_second_call_compiles_nothing():
     assert not compiled
 
 
-@pytest.mark.long("(1,)-Adam")
 @pytest.mark.parametrize("name", ["SGD", "Adam", "Adagrad", "Rprop"])
 @pytest.mark.parametrize("shape", [(), (1,)], ids=str)
 def test_parameters_of_one_element_share_nothing(name, shape):
@@ -218,7 +213,6 @@ def test_parameters_of_one_element_share_nothing(name, shape):
     assert losses(True) == pytest.approx(losses(False), rel=1e-5)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("search", [None, "strong_wolfe"])
 def test_the_closure_of_an_optimizer_that_steps_outside(search):
     """What LBFGS keeps (lists that grow, numbers) is nothing to a closure that does not look at it."""
@@ -270,7 +264,6 @@ class _Bare:
                 p -= (1.0 if kept["taken"] < 3 else 0.1) * p.grad
 
 
-@pytest.mark.long("subclass")
 @pytest.mark.parametrize("way", ["subclass", "bare", "looked at"])
 def test_state_that_decides_is_watched(way):
     def values(compiled):
@@ -311,7 +304,6 @@ ORDERS = {
 }
 
 
-@pytest.mark.long("before the loss")
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 def test_one_trace_wherever_gradients_are_dropped(order):
     """Whether there are gradients when the step begins is nothing to it."""

@@ -44,13 +44,11 @@ SAMPLE = random.Random(1).sample(GRID, 6)
 pytestmark = pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("row", SAMPLE, ids=", ".join)
 def test_as_torch(row, same):
     same(program(", ".join(row), lambda m: training(m, *row, compiled=m is tg)[0]))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("place", PLACES)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_as_eager(optimizer, place):
@@ -72,7 +70,6 @@ OPTIMIZERS_OF_PARTS = {
 }
 
 
-@pytest.mark.long("SGD-apart", "Adam-apart", "RAdam-apart")
 @pytest.mark.parametrize("start", [3, 2], ids=["apart", "overlapping"])
 @pytest.mark.parametrize("make", OPTIMIZERS_OF_PARTS.values(), ids=OPTIMIZERS_OF_PARTS)
 def test_parameters_that_are_parts_of_one_memory_are_updated_in_turn(make, start):

@@ -42,7 +42,6 @@ def training():
 ARGS = (torch.ones(3, 4), torch.tensor([0, 1]))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("calls", [0, 1, 3])
 def test_looking_changes_nothing(calls):
     step, state = training()
@@ -114,7 +113,6 @@ def test_products_under_autocast_are_of_the_lower_precision(part):
     assert all("xbf16>, tensor" in line for line in dots), dots
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("part", ["attention", "many heads", "a layer with dropout"])
 def test_products_of_attention_under_autocast_are_of_the_lower_precision(part):
     """Forward and backward; without dropout and with it."""
@@ -186,7 +184,6 @@ def test_a_function_that_is_not_compiled_has_no_program():
         fast.lower(torch.ones(1))
 
 
-@pytest.mark.long
 def test_what_is_explained(capsys):
     step, _ = training()
     for _ in range(3):

@@ -355,7 +355,6 @@ def everything(params, opt):
     return [*found, [(k, v) for k, v in own.items() if isinstance(v, int | float)], own.get("rates")]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: f"{p[0].__name__}-{p[1].__name__}")
 @pytest.mark.filterwarnings("ignore:torch.compile:UserWarning")

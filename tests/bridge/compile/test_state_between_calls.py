@@ -185,12 +185,6 @@ def results(make, compiled):
     return found
 
 
-@pytest.mark.long(
-    "zero_and_negative_zero_in_containers",
-    "parameters_of_distributions_and_data_sets",
-    "layers_that_are_scanned",
-    "layers_that_are_stacked",
-)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_call_sees_what_changed_before_it(name):
     for expected, got in zip(results(PROGRAMS[name], False), results(PROGRAMS[name], True)):

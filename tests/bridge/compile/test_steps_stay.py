@@ -92,11 +92,6 @@ def assert_stays(make, way):
 WAYS = ("step", "model")
 
 
-def in_turn(names):
-    """The tests that take long: of each name one of the two ways, in turn; the other one is always run."""
-    return pytest.mark.long(*[f"{name}-{WAYS[i % 2]}" for i, name in enumerate(names)])
-
-
 # --- optimizers and schedules: of the whole step, since nothing of them is in a model ------------------------------
 
 
@@ -280,7 +275,6 @@ LAYERS = {
 }
 
 
-@in_turn(LAYERS)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", LAYERS)
 def test_layer(name, way):
@@ -463,7 +457,6 @@ def test_casts_that_an_unfinished_block_has_left_are_not_used(way, monkeypatch):
 
 
 # A compiled model inside of a checkpoint runs as it is written: what it saves goes through the checkpoint's hooks.
-@in_turn([make.__name__ for make in PARTS])
 @pytest.mark.parametrize(
     ("make", "way"), [(make, way) for make in PARTS for way in WAYS if (make, way) != (Checkpointed, "model")]
 )

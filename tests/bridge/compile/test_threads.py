@@ -52,7 +52,6 @@ def training(scheduled):
     return step, model, opt
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("scheduled", [False, True], ids=["plain", "with a schedule"])
 def test_training_steps_of_many_threads_come_one_after_the_other(scheduled):
     torch.manual_seed(0)
@@ -171,7 +170,6 @@ BESIDE = {
 }
 
 
-@pytest.mark.long("a write, to what it reads-from outside")
 @pytest.mark.parametrize("given", [False, True], ids=["from outside", "an argument"])
 @pytest.mark.parametrize("name", BESIDE)
 def test_eager_code_of_another_thread_waits_for_a_trace(name, given):
@@ -211,7 +209,6 @@ def test_a_function_that_starts_threads_runs_as_it_is_written(way):
     assert total.item() == 6
 
 
-@pytest.mark.long
 def test_what_runs_as_it_is_written_keeps_nobody_waiting():
     other = torch.compile(lambda x: x + 1)
 

@@ -271,7 +271,6 @@ def assert_same(make, traces):
     return versions, own_versions
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kind", TRACES, ids=lambda kind: kind.__name__)
 def test_parts_of_trainings(kind):
     versions, own = assert_same(kind, TRACES[kind])
@@ -279,7 +278,6 @@ def test_parts_of_trainings(kind):
         assert own == versions
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_optimizer_with_a_scaler(name):
     assert_same(lambda: Scaled(of_matrices(name)), 1)
@@ -290,7 +288,6 @@ def of_matrices(name):
     return lambda ps: OPTIMIZERS[name]([p for p in ps if p.ndim == 2] if name == "Muon" else ps)
 
 
-@pytest.mark.long
 def test_a_step_that_may_be_left_out_changes_no_python_values():
     class Counting(optim.SGD):
         steps = 0
@@ -308,7 +305,6 @@ def test_a_step_that_may_be_left_out_changes_no_python_values():
     assert training.scaler._scale is None
 
 
-@pytest.mark.long
 def test_a_scale_that_is_set_and_loaded_is_that_of_the_program():
     want, found = Scaled(), Scaled()
     fast, x = torch.compile(found.step), torch.ones(6, 3)
@@ -323,7 +319,6 @@ def test_a_scale_that_is_set_and_loaded_is_that_of_the_program():
     assert fast.counts["traced"] == 2, fast.reasons  # it holds another scale to begin with
 
 
-@pytest.mark.long
 def test_a_scaler_whose_update_is_outside_of_the_step():
     class Apart(Scaled):
         def step(self, x):

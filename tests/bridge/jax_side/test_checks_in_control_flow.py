@@ -83,7 +83,6 @@ def _complaint(f, *args):
 PAIRS = [(loop, name) for loop in LOOPS for name in CHECKED if loop == "scan" or name in ("index", "inverse")]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("loop", "name"), PAIRS)
 def test_loops_and_branches_check_values(loop, name):
     loop, (f, bad, good) = LOOPS[loop], CHECKED[name]
@@ -98,7 +97,6 @@ def test_loops_and_branches_check_values(loop, name):
     torch.testing.assert_close(torch.compile(lambda xs: loop(f, xs), checks=False)(good), value)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["scan", "map", "fori", "while"])
 def test_of_several_examples(name):
     def f(i):
@@ -116,7 +114,6 @@ def test_of_several_examples(name):
     assert _complaint(run, bad) == wanted
 
 
-@pytest.mark.long
 def test_distributions_of_several_examples_in_a_loop():
     def f(rows):
         return torch.vmap(lambda x: torch.distributions.Exponential(x).log_prob(x))(rows).sum()
@@ -127,7 +124,6 @@ def test_distributions_of_several_examples_in_a_loop():
         torch_map(f, bad)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["scan", "map", "fori", "cond", "checkpoint", "nested"])
 def test_gradients_and_state(name):
     found = []
@@ -152,7 +148,6 @@ def test_gradients_and_state(name):
     torch.testing.assert_close(*found)
 
 
-@pytest.mark.long
 def test_the_branch_that_is_not_taken_checks_nothing():
     run = torch.compile(lambda i: torch.cond(i < 4, lambda i: TABLE[i], lambda i: TABLE[0], (i,)))
     assert run(torch.tensor(9)).tolist() == [0, 1, 2]

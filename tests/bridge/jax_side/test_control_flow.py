@@ -51,7 +51,6 @@ USES = {
 
 
 # Second derivatives go through a result that was kept by the custom rule again in torch, and not in JAX.
-@pytest.mark.long
 @pytest.mark.parametrize(
     "name, use", [(n, u) for n in PAIRS for u in USES if (n, u) != ("own gradient", "scan of gradients")]
 )
@@ -76,7 +75,6 @@ def test_loops_that_end_by_their_values(name):
     np.testing.assert_allclose(ours, theirs, rtol=1e-5)
 
 
-@pytest.mark.long
 def test_second_derivatives_in_a_scan():
     def total(f):
         return lambda x: jax.lax.scan(lambda c, row: (f(c) * row, c.sum()), x, ROWS)[0].sum()
@@ -85,7 +83,6 @@ def test_second_derivatives_in_a_scan():
     np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.long
 def test_second_derivatives_with_an_own_gradient_are_those_of_the_graph():
     f, step = PAIRS["own gradient"][0], jnp.array([0.5, 1.5], jnp.float32)
     scanned = jax.grad(jax.grad(lambda x: jax.lax.scan(lambda c, r: (f(c) * r, None), x, step)[0]))
@@ -113,7 +110,6 @@ DERIVED = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", DERIVED)
 def test_custom_gradients_over_a_mesh_are_derived_as_without_one(name):
     ours, _ = PAIRS["own gradient"]
@@ -132,7 +128,6 @@ WITH_PLACES = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", WITH_PLACES)
 def test_ops_that_give_places_are_derived_over_a_mesh(name):
     """Integers have no tangent; JAX refused zeros in their place, which are the same on all devices."""

@@ -40,7 +40,6 @@ FOLLOWED = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", FOLLOWED)
 def test_gradients_arrive_through_vmap(name):
     f, by_hand = FOLLOWED[name]
@@ -53,7 +52,6 @@ def test_gradients_arrive_through_vmap(name):
         np.testing.assert_allclose(got, want, rtol=1e-4)
 
 
-@pytest.mark.long
 def test_a_loop_inside_of_grad_has_gradients_where_jax_traces():
     x = torch.tensor(X)
     want = jax.grad(scanned)(jnp.asarray(X))
@@ -93,7 +91,6 @@ def test_what_would_cut_a_gradient_off_is_refused(name, way):
         WAYS[way](CUT_OFF[name], torch.tensor(X))
 
 
-@pytest.mark.long("grad-jvp")
 @pytest.mark.parametrize("way", ["grad", "vmap of grad", "jvp"])
 @pytest.mark.parametrize("name", CLOSURES)
 def test_so_is_a_closure_inside_of_a_transform(name, way):
@@ -136,7 +133,6 @@ FORWARD = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("cube", [lambda x: x**3, Cube.apply, hooked_cube], ids=["plain", "Function", "hook"])
 @pytest.mark.parametrize("name", FORWARD)
 def test_transforms_inside_of_compiled_functions(name, cube):

@@ -41,7 +41,6 @@ def of_equinox():
     return params, lambda params, x: jax.vmap(eqx.combine(params, static))(x)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("make", [of_linen, of_nnx, of_equinox], ids=lambda f: f.__name__)
 def test_their_modules_in_tensor_code(make):
     """Gradients reach their parameters and what is given to them, as with `jax.grad`."""
@@ -146,7 +145,6 @@ def test_filtered_transforms_of_equinox_take_modules():
     torch.testing.assert_close(g[1].weight.detach(), again[1].weight.grad)
 
 
-@pytest.mark.long
 def test_optax_trains_a_module():
     torch.manual_seed(0)
     net, twin = nn.Linear(3, 1), nn.Linear(3, 1)
@@ -189,7 +187,6 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "jit"])
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_over_parts_of_a_tree(name, compiled):
@@ -225,7 +222,6 @@ def test_optimizers_over_parts_of_a_tree(name, compiled):
         np.testing.assert_allclose(np.asarray(of_module[k].detach()), want[k], rtol=1e-4)
 
 
-@pytest.mark.long
 def test_orbax_restores_on_another_mesh(tmp_path):
     ocp = pytest.importorskip("orbax.checkpoint")
     from jax.sharding import Mesh, NamedSharding, PartitionSpec
@@ -258,7 +254,6 @@ def doubled(x):
 doubled.defvjp(lambda x: (doubled(x), None), lambda _, g: (g * 2,))
 
 
-@pytest.mark.long
 def test_a_pallas_kernel_as_an_operator():
     f = torch.from_jax(doubled)
     x = torch.tensor(X, requires_grad=True)

@@ -65,7 +65,6 @@ ANY_SIZE = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ANY_SIZE)
 def test_any_size(name):
     """What is exported at one size gives at others what the function itself gives there."""
@@ -78,7 +77,6 @@ def test_any_size(name):
             torch.testing.assert_close(exported(x), f(x))
 
 
-@pytest.mark.long
 def test_constraints():
     with pytest.raises(RuntimeError, match=r"'b - 1' >= '1' is inconclusive.*constraints="):
         torch.interop.export(lambda x: x[1:].cumsum(0), torch.ones(4, 3), shapes=["b, _"])
@@ -99,7 +97,6 @@ REFUSED = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_depends_on_the_size_is_refused(name):
     f, text = REFUSED[name]
@@ -115,7 +112,6 @@ def test_dimensions_that_do_not_fit(shapes):
         torch.interop.export(torch.sin, torch.ones(4, 3), shapes=shapes)
 
 
-@pytest.mark.long
 def test_sizes_of_one_name_are_equal():
     with pytest.raises(ValueError, match="do not fit"):
         torch.interop.export(torch.add, torch.ones(4, 1), torch.ones(1, 3), shapes=["b, _", "b, n"])
@@ -167,7 +163,6 @@ def exported(tmp_path_factory):
     return net, made, path
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("loaded", [False, True], ids=["made", "loaded"])
 def test_containers_and_gradients(exported, loaded):
     net, f, path = exported
@@ -185,7 +180,6 @@ def test_containers_and_gradients(exported, loaded):
     assert shift.grad.tolist() == [6, 6]
 
 
-@pytest.mark.long
 def test_objects_of_unknown_classes_are_namespaces(exported):
     f = torch.interop.load_exported(exported[2])
     out = f({"x": torch.ones(2, 3), "ids": torch.arange(2)}, 2.0, shift=torch.ones(2))
@@ -206,7 +200,6 @@ WRONG = {
 }
 
 
-@pytest.mark.long("another number", "no key")
 @pytest.mark.parametrize("name", WRONG)
 def test_calls_that_do_not_fit(exported, name):
     args, text = WRONG[name]
@@ -222,7 +215,6 @@ def test_what_cannot_be_an_argument():
         torch.interop.export(lambda x: {1}, torch.ones(2))
 
 
-@pytest.mark.long
 def test_gradients_that_were_not_exported_are_not_zero():
     f = torch.interop.export(torch.sin, torch.ones(2))
     x = torch.ones(2, requires_grad=True)
@@ -235,7 +227,6 @@ def test_gradients_that_were_not_exported_are_not_zero():
         torch.autograd.grad(twice(x), x, create_graph=True)
 
 
-@pytest.mark.long
 def test_state_and_gradients_of_a_training_layer(tmp_path):
     layer = nn.BatchNorm1d(3)
     f = torch.interop.export(layer, torch.randn(4, 3), shapes=["b, _"], gradients=True)
@@ -250,7 +241,6 @@ def test_state_and_gradients_of_a_training_layer(tmp_path):
         assert twin.running_mean.tolist() in [pytest.approx(a) for a in kept if isinstance(a, list)]
 
 
-@pytest.mark.long
 def test_several_platforms(tmp_path):
     f = torch.interop.export(torch.sin, torch.ones(2), shapes=["n"], platforms=["cpu", "cuda", "tpu"])
     f.save(tmp_path / "f")
@@ -275,7 +265,6 @@ print(y.shape, g.shape)
 """
 
 
-@pytest.mark.long
 def test_a_process_without_this_package(tmp_path):
     net = nn.Linear(3, 2)
     torch.interop.export(net, torch.ones(2, 3), shapes=["b, _"], gradients=True).save(tmp_path / "f")
@@ -298,7 +287,6 @@ def test_files_that_are_open(tmp_path):
         assert torch.interop.load_exported(file)(x).tolist() == want
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["save", "load_exported"])
 def test_without_flatbuffers(monkeypatch, name, tmp_path):
     f = torch.interop.export(torch.sin, torch.ones(2))
@@ -315,13 +303,11 @@ def test_without_flatbuffers(monkeypatch, name, tmp_path):
         call[name]()
 
 
-@pytest.mark.long
 def test_programs_of_jax_itself_are_what_is_written():
     f = torch.interop.export(torch.sin, torch.ones(2))
     assert isinstance(f.program, jax.export.Exported)
 
 
-@pytest.mark.long
 def test_a_training_step_for_any_batch():
     """What its backward pass is made of does not depend on how often such a pass has run."""
     net = nn.Linear(3, 1)
@@ -354,7 +340,6 @@ SHARED = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", SHARED)
 def test_memory_of_the_arguments_is_not_part_of_the_program(name):
     given, other = SHARED[name]
@@ -375,7 +360,6 @@ DTYPES = [
 ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_dtypes_of_the_state(dtype, tmp_path):
     kept = torch.tensor([1, 0, 2]).to(dtype)
@@ -385,7 +369,6 @@ def test_dtypes_of_the_state(dtype, tmp_path):
     assert out.to(torch.complex64).tolist() == [*kept.to(torch.complex64).tolist()] * 2
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.bfloat16], ids=str)
 def test_gradients_by_dtype(dtype):
     weight = torch.randn(3, 3, dtype=dtype)
@@ -401,7 +384,6 @@ def test_gradients_by_dtype(dtype):
     torch.testing.assert_close(found, want)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("shapes", [None, ["b, _"]], ids=["fixed", "any"])
 def test_constants_that_the_function_makes_are_no_state(shapes):
     def f(x):
@@ -421,7 +403,6 @@ def test_constants_that_the_function_makes_are_no_state(shapes):
 KEY = jax.random.key(3)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("shapes", [None, ["b, _"]], ids=["fixed", "any"])
 def test_random_numbers_from_a_key(shapes, tmp_path):
     net = nn.Sequential(nn.Linear(3, 4), nn.Dropout(), nn.RReLU())
@@ -459,7 +440,6 @@ class OtherDict(dict):
     pass
 
 
-@pytest.mark.long
 def test_classes_of_containers(tmp_path):
     def f(batch):
         out = Output(batch["x"] * 2)
@@ -483,7 +463,6 @@ def test_classes_of_containers(tmp_path):
         torch.interop.export(lambda x: x["a"], OtherDict(a=torch.ones(1)))
 
 
-@pytest.mark.long
 def test_arguments_of_any_size_by_name():
     def f(x, scale, *, mask=None):
         return x * scale * mask
@@ -530,13 +509,11 @@ def test_what_no_program_can_do(name):
         torch.interop.export(NO_PROGRAM[name], torch.ones(2))
 
 
-@pytest.mark.long
 def test_values_are_asked_of_no_meta_tensor():
     with pytest.raises(RuntimeError, match=r"called with one on meta as args\[0\]"):
         torch.interop.export(torch.sin, torch.ones(2))(torch.ones(2, device="meta"))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("gradients", [False, True])
 def test_tangents_that_were_not_exported_are_not_zero(gradients):
     f = torch.interop.export(lambda x: x * 2, X, gradients=gradients)
@@ -551,7 +528,6 @@ def test_tangents_that_were_not_exported_are_not_zero(gradients):
         assert g.tolist() == [2, 2, 2]
 
 
-@pytest.mark.long
 def test_state_inside_of_compiled_functions():
     counter = torch.zeros((), dtype=torch.long)
 

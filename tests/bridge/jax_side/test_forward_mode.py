@@ -104,7 +104,6 @@ CASES = [(name, f) for name in TRANSFORMS for f in (of_function, of_custom_vjp)]
 CASES += [(name, of_hook) for name in ("jvp", "hessian", "forward over forward")]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name, f", CASES, ids=[f"{name}-{f.__name__}" for name, f in CASES])
 def test_as_of_plain_operators(name, f):
     x, y = jnp.array(X), jnp.array(Y)
@@ -135,7 +134,6 @@ OF_COMPLEX_NUMBERS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("turned", [Turned.apply, turned_with_a_hook], ids=["Function", "hook"])
 @pytest.mark.parametrize("name", OF_COMPLEX_NUMBERS)
 def test_complex_numbers_follow_the_convention_of_jax(name, turned):
@@ -147,14 +145,12 @@ def test_complex_numbers_follow_the_convention_of_jax(name, turned):
         agree(take(found, x, v), take(lambda x: jnp.sin(x * x * 1j) * (2 - 3j), x, v))
 
 
-@pytest.mark.long
 def test_transforms_of_torch_over_a_custom_vjp():
     x, y = torch.tensor(X), torch.tensor(Y)
     for transform in (torch.func.hessian, lambda f: torch.func.jacfwd(torch.func.jacfwd(f))):
         agree(transform(of_custom_vjp)(x, y), transform(plain)(x, y))
 
 
-@pytest.mark.long
 def test_a_forward_rule_that_calls_the_function_itself():
     cube = torch.from_jax(cube_of)
     rows = jax.hessian(torch.to_jax(lambda x: cube(x).pow(2).sum()))(jnp.array(X))
@@ -184,7 +180,6 @@ kept_by_fwd.defvjp(_kept, lambda y, g: (2 * y * g,))
 FORWARD, REVERSE = torch.func.jacfwd, torch.func.jacrev
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("f", [called_by_bwd, kept_by_fwd, cube_of], ids=["bwd", "kept", "fwd"])
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_functions_that_call_themselves_have_derivatives_of_every_mode(f, order):
@@ -231,7 +226,6 @@ def test_effects_of_the_forward_happen(capfd):
     assert "forward" in capfd.readouterr().out
 
 
-@pytest.mark.long
 def test_a_backward_that_may_be_taken_once_says_so():
     class Once(torch.autograd.Function):
         @staticmethod

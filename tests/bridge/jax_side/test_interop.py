@@ -80,7 +80,6 @@ def test_arrays_and_tensors_mix():
     assert f(torch.ones(2), np.ones(2, np.float32)).dtype is torch.float32
 
 
-@pytest.mark.long
 def test_tensor_code_is_a_jax_function():
     f = torch.to_jax(lambda x, w: ((x.detach() * w) + (x @ w)).sum())
     a = jnp.arange(3.0, dtype=jnp.float32)
@@ -91,7 +90,6 @@ def test_tensor_code_is_a_jax_function():
     same(jax.hessian(cube)(a), np.diag(6 * np.arange(3.0)))
 
 
-@pytest.mark.long
 def test_trees_go_through():
     f = torch.to_jax(lambda p, x: {"y": x @ p["w"] + p["b"]})
     p = {"w": jnp.eye(2, dtype=jnp.float32), "b": jnp.ones(2, jnp.float32)}
@@ -124,7 +122,6 @@ def test_the_jaxpr_of_a_graph():
         torch.autograd.graph.to_jaxpr(torch.ones(2))
 
 
-@pytest.mark.long
 def test_export(tmp_path):
     pytest.importorskip("flatbuffers")
     w = torch.ones(2)
@@ -145,7 +142,6 @@ def test_export(tmp_path):
         again(torch.ones(3))
 
 
-@pytest.mark.long
 def test_what_cannot_be_exported():
     with pytest.raises(RuntimeError, match="draws random numbers"):
         torch.interop.export(lambda x: x + torch.rand(2), torch.ones(2))
@@ -218,7 +214,6 @@ def test_calls_inside_of_loops_and_derivatives_are_seen(tmp_path):
             torch.interop.load_exported(path)
 
 
-@pytest.mark.long
 def test_programs_of_libraries_and_state_of_every_dtype_are_read(tmp_path):
     pytest.importorskip("flatbuffers")
     for name in ("float32", "bfloat16", "float64", "int64", "bool", "complex64", "float8_e4m3fn"):
@@ -290,7 +285,6 @@ def with_state(tmp_path_factory):
     return path
 
 
-@pytest.mark.long("huge", "overflow", "negative")
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_exports_are_refused(name, with_state, tmp_path):
     assert torch.interop.load_exported(with_state)(torch.ones(2)).tolist() == [4.0, 4.0]
@@ -317,7 +311,6 @@ def test_an_operator_inside_of_another_has_its_gradient(compiled):
     assert torch.func.hessian(lambda x: doubled(x).sum())(x.detach()).diagonal().tolist() == [4.0] * 3
 
 
-@pytest.mark.long
 def test_params_and_buffers_of_a_module_are_arrays_of_jax():
     """Small parameters are NumPy's inside; these have `at`, and stay what they were when the module is trained."""
     net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))

@@ -35,7 +35,6 @@ def energy(x):
     return (x.sin() * x**2).sum()
 
 
-@pytest.mark.long
 def test_grad_takes_and_gives_tensors():
     g = jax.grad(energy)(point())
     assert type(g) is torch.Tensor
@@ -50,7 +49,6 @@ def test_grad_takes_and_gives_tensors():
     assert tree["w"].tolist() == [1.0, 2.0, 3.0]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "transformed",
     [
@@ -72,7 +70,6 @@ def test_derivatives(transformed):
     agree(g, torch.func.grad(energy)(point()))
 
 
-@pytest.mark.long
 def test_jacobians_and_hessians_are_tensors():
     j = jax.jacrev(lambda x: x**2)(point())
     assert j.shape == (3, 3)
@@ -82,7 +79,6 @@ def test_jacobians_and_hessians_are_tensors():
     agree(trees["y"]["a"], np.diag([1.0, 2.0, 3.0]))
 
 
-@pytest.mark.long
 def test_vmap_jvp_and_control_flow():
     agree(jax.vmap(jax.grad(energy))(torch.ones(2, 3)), torch.func.grad(energy)(torch.ones(2, 3)))
     _, slope = jax.jvp(energy, (point(),), (torch.ones(3),))
@@ -173,7 +169,6 @@ def _written(x):
 ENDS = [_detach, _no_grad, _modes, _written_without_recording, _written_through_data, _written]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("f", ENDS, ids=lambda f: f.__name__.strip("_"))
 def test_ends_are_those_of_the_graph(f):
     x = point().requires_grad_()
@@ -231,7 +226,6 @@ def _hooked(x):
     return (y * x).sum()
 
 
-@pytest.mark.long
 def test_custom_functions_keep_their_gradients():
     def f(x):
         return TenfoldCube.apply(x).sum()
@@ -259,7 +253,6 @@ def test_custom_functions_of_several_arguments():
     assert labels == ["label"]
 
 
-@pytest.mark.long
 def test_hooks_keep_their_gradients_in_to_jax():
     x = point().requires_grad_()
     (g,) = torch.autograd.grad(_hooked(x), x, create_graph=True)
@@ -275,7 +268,6 @@ def test_hooks_keep_their_gradients_in_to_jax():
     agree(jax.grad(torch.to_jax(on_the_argument))(array), 14 * array)
 
 
-@pytest.mark.long
 def test_transforms_of_both_sides_nest():
     array = jnp.array([1.0, 2.0, 3.0], jnp.float32)
     for f in (
@@ -301,7 +293,6 @@ def test_random_numbers_are_not_frozen():
 # --- trees ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.long
 def test_parameters_are_trees_from_the_start():
     code = "import jax, torchgrad_jax as t; assert len(jax.tree.leaves(t.nn.Linear(2, 2).weight)) == 1;"
     code += "assert 'Parameter' in str(jax.tree.structure(t.nn.Linear(2, 2).weight))"
@@ -317,7 +308,6 @@ def test_subclasses_are_trees():
     assert type(jax.jit(lambda x: x.clone())(x)) is Marked
 
 
-@pytest.mark.long
 def test_a_step_in_the_manner_of_optax():
     """State trees of tensors, mapped and updated as optimizer libraries for JAX do it."""
     torch.manual_seed(0)
@@ -357,7 +347,6 @@ def test_constants_survive_donation():
     assert torch.ones(3).tolist() == [1.0] * 3
 
 
-@pytest.mark.long
 def test_modules_with_buffers():
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
@@ -394,7 +383,6 @@ BOUNDARIES = {
 }
 
 
-@pytest.mark.long("jacfwd", "jacrev", "hessian")
 @pytest.mark.parametrize("name", BOUNDARIES)
 def test_a_tensor_with_a_graph_is_refused_by_functions_of_jax(name):
     """What they return would have no graph, and nobody would notice."""

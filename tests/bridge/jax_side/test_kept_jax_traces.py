@@ -64,7 +64,6 @@ def test_several_operators_of_one_function(form):
         checked(run, holder)
 
 
-@pytest.mark.long("jitted")
 @pytest.mark.parametrize("form", [jitted, rematerialised, nested], ids=lambda f: f.__name__)
 def test_after_calls_by_jax(form):
     """JAX keeps the tensor's values as constants; an operator reads them anew."""
@@ -80,7 +79,6 @@ def test_after_calls_by_jax(form):
     assert torch.compile(lambda x: operator(x) * 2)(ONES).tolist() == [10.0, 10.0]
 
 
-@pytest.mark.long("scanned")
 @forms
 def test_another_tensor(form):
     holder = Holder()

@@ -137,50 +137,6 @@ def gradients(f, x, w):
     return [out.detach(), x.grad, torch.zeros(()) if w.grad is None else w.grad]
 
 
-@pytest.mark.long(
-    "scan-eager-positive",
-    "scan-recorded-positive",
-    "scan-recorded-negative",
-    "scan-step-positive",
-    "scan-step-negative",
-    "scan of torch-eager-positive",
-    "scan of torch-recorded-positive",
-    "scan of torch-recorded-negative",
-    "map-eager-positive",
-    "map-recorded-positive",
-    "map-recorded-negative",
-    "map-step-positive",
-    "map-step-negative",
-    "map of torch-recorded-positive",
-    "map of torch-step-positive",
-    "associative_scan-recorded-positive",
-    "associative_scan of torch-recorded-positive",
-    "while_loop-recorded-positive",
-    "while_loop-recorded-negative",
-    "while_loop-step-positive",
-    "while_loop-step-negative",
-    "while_loop of torch-recorded-positive",
-    "while_loop of torch-recorded-negative",
-    "while_loop of torch-step-positive",
-    "while_loop of torch-step-negative",
-    "cond-recorded-positive",
-    "cond-recorded-negative",
-    "cond-step-positive",
-    "cond of torch-recorded-positive",
-    "switch-recorded-positive",
-    "switch-recorded-negative",
-    "switch-step-positive",
-    "checkpoint-recorded-positive",
-    "checkpoint-recorded-negative",
-    "checkpoint with a closure-eager-negative",
-    "checkpoint with a closure-recorded-positive",
-    "checkpoint with a closure-step-positive",
-    "custom Function-eager-positive",
-    "custom Function-recorded-positive",
-    "custom Function-recorded-negative",
-    "custom Function-step-positive",
-    "custom Function-step-negative",
-)
 @pytest.mark.parametrize("sign", [1, -1], ids=["positive", "negative"])
 @pytest.mark.parametrize("way", ["eager", "recorded", "step"])
 @pytest.mark.parametrize("name", CASES)
@@ -203,7 +159,6 @@ def test_both_outcomes_are_one_program():
     assert step.counts["traced"] == 1
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("slots", [2, 64])
 @pytest.mark.parametrize("n", [0, 1, 5, 17])
 def test_a_loop_that_ends_by_its_values_keeps_some_of_them(monkeypatch, n, slots):
@@ -217,7 +172,6 @@ def test_a_loop_that_ends_by_its_values_keeps_some_of_them(monkeypatch, n, slots
     torch.testing.assert_close(gradients(torch.compile(f), x, w), gradients(f, x, w))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("n", [3, 9])
 def test_second_derivatives_of_a_loop_that_ends_by_its_values(monkeypatch, n):
     monkeypatch.setattr(value_loops, "_SLOTS", 4)
@@ -332,7 +286,6 @@ def test_examples_of_a_batch_choose_for_themselves():
     assert torch.vmap(torch.func.grad(f))(xs).tolist() == [[2.0], [-1.0]]
 
 
-@pytest.mark.long
 def test_module_in_a_scan_of_a_training_step():
     torch.manual_seed(0)
     cell = torch.nn.Linear(3, 3)
@@ -403,7 +356,6 @@ KERNELS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_keep_the_control_flow_of_jax(name):
     """Inside of transforms, too, where a loop of the user's code is an operator."""
@@ -414,7 +366,6 @@ def test_kernels_keep_the_control_flow_of_jax(name):
     torch.testing.assert_close(compiled(x), torch.func.grad(KERNELS[name])(x))
 
 
-@pytest.mark.long
 def test_functions_of_arrays_keep_their_arrays():
     @torch.from_jax
     def cumulated(x):
@@ -537,7 +488,6 @@ FORMS = {
 }
 
 
-@pytest.mark.long("the older form-compiled")
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", FORMS)
 def test_forms_of_calls(name, compiled):
@@ -597,7 +547,6 @@ FORWARD = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("f", [doubling, counted], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("name", FORWARD)
 def test_forward_mode_of_a_loop_that_ends_by_its_values(name, f):
@@ -608,7 +557,6 @@ def test_forward_mode_of_a_loop_that_ends_by_its_values(name, f):
             np.testing.assert_allclose(np.asarray(a), b, rtol=1e-4)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("f", [doubling, counted], ids=lambda f: f.__name__)
 def test_both_modes_of_a_loop_that_ends_by_its_values(f):
     x = np.array([0.5, 1.5, 2.0], np.float32)
@@ -666,14 +614,6 @@ PLAIN = {
 }
 
 
-@pytest.mark.long(
-    "checkpoint-module",
-    "checkpoint-method",
-    "checkpoint-lambda",
-    "associative-module",
-    "associative-method",
-    "associative-lambda",
-)
 @pytest.mark.parametrize("take", [lambda net: net, of_method, kept_function], ids=["module", "method", "lambda"])
 @pytest.mark.parametrize("name", KEPT)
 def test_what_is_kept_with_a_function_knows_its_state(name, take):
@@ -718,7 +658,6 @@ PARTS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("square", [Squared.apply, _hooked_square], ids=["Function", "hook"])
 @pytest.mark.parametrize("wrap", [lambda f: f, torch.compile], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", PARTS)

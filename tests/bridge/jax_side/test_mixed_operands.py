@@ -35,7 +35,6 @@ def result_and_gradient(out, x, smooth=True):
     return out.dtype, out.tolist(), out.requires_grad, gradient(out, x, smooth)
 
 
-@pytest.mark.long("truediv")
 @pytest.mark.parametrize("name", [*FLOAT, *WHOLE])
 def test_operators(name):
     """What a tensor and an array give is what two tensors give, in both orders."""
@@ -83,7 +82,6 @@ def test_dtypes_promote_as_between_tensors(a, dtype):
 KINDS = ("float32", "float64", "bfloat16", "complex64", "int32", "bool")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["mul", "truediv", "pow"])
 @pytest.mark.parametrize("shapes", [((2,), (2,)), ((), (2,)), ((2,), ())], ids=str)
 def test_every_pair_of_dtypes_gives_what_two_tensors_give(name, shapes):
@@ -118,7 +116,6 @@ def test_assignment_and_indices():
     assert y.tolist() == [7.0, 2.0, 7.0]
 
 
-@pytest.mark.long("matmul", "pow")
 @pytest.mark.parametrize("name", ["add", "mul", "sub", "matmul", "pow", "lt"])
 def test_operators_inside_of_transforms(name):
     f = getattr(operator, name)
@@ -250,7 +247,6 @@ WAYS = [
 ]
 
 
-@pytest.mark.long("by_operation")
 @pytest.mark.parametrize("way", WAYS, ids=lambda f: f.__name__)
 def test_tensors_that_a_jax_function_reads_are_inputs(way):
     w, x = leaf([1.0, 2.0, 3.0]), leaf([0.5, 1.0, 1.5])

@@ -80,7 +80,6 @@ ROUGH = {"BatchNorm1d": 5.0, "TransformerEncoderLayer": 5.0, "older spectral nor
 """Normalized layers: the terms of a gradient are much larger than their sum, which may be 0 but for rounding."""
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", LAYERS)
 def test_layers_are_arguments_and_results(name):
     torch.manual_seed(0)
@@ -105,7 +104,6 @@ def test_layers_are_arguments_and_results(name):
 # --- transforms -----------------------------------------------------------------------------------
 
 
-@pytest.mark.long
 def test_jit_returns_modules_with_new_buffers():
     net, x = small(), inputs()
 
@@ -124,7 +122,6 @@ def test_jit_returns_modules_with_new_buffers():
     assert forward._cache_size() == 1
 
 
-@pytest.mark.long
 def test_static_parts_compile_anew():
     net, x = small(), inputs()
     count = []
@@ -147,7 +144,6 @@ def test_static_parts_compile_anew():
     assert len(count) == 4
 
 
-@pytest.mark.long
 def test_gradients_are_modules():
     net, x = small().eval(), inputs()
     value, g = jax.jit(jax.value_and_grad(lambda n, x: n(x).square().sum(), allow_int=True))(net, x)
@@ -176,7 +172,6 @@ def test_vmap_over_modules():
     agree(jax.vmap(lambda n, x: n(x), in_axes=(axes, None))(stacked, x), ys)
 
 
-@pytest.mark.long
 def test_modules_made_inside():
     def make(key):
         with torch.interop.rngs(key):
@@ -206,7 +201,6 @@ def test_placement():
     same_state(out, net)
 
 
-@pytest.mark.long
 def test_loops_checkpoints_and_other_transforms():
     net, x = nn.Linear(3, 3), inputs()
 
@@ -239,7 +233,6 @@ def test_operators_of_jax_take_modules():
     agree(double(net, x), net(x) * 2)
 
 
-@pytest.mark.long
 def test_tensor_code_as_a_function_of_modules():
     net, x = small().eval(), inputs()
     f = torch.to_jax(lambda n, x: n(x).square().sum())
@@ -259,7 +252,6 @@ def test_paths_are_names():
     assert paths == ["['a'].weight", "['a'].bias"]
 
 
-@pytest.mark.long
 def test_tied_parameters_stay_tied():
     net = nn.ModuleDict({"a": nn.Linear(3, 3), "b": nn.Linear(3, 3)})
     net["b"].weight = net["a"].weight
@@ -274,7 +266,6 @@ def test_tied_parameters_stay_tied():
     agree(g["a"].weight, net["a"].weight.grad)
 
 
-@pytest.mark.long
 def test_modules_that_differ_in_what_is_static_match():
     """As for an average of parameters: what comes back is as the first tree is."""
     net = small()
@@ -308,7 +299,6 @@ def test_tensors_that_a_mapped_function_returns_stay_in_the_graph():
     assert net.weight.grad is not None
 
 
-@pytest.mark.long
 def test_requires_grad_and_attributes_of_parameters_stay():
     net = nn.Linear(3, 2)
     net.bias.requires_grad_(False)
@@ -410,7 +400,6 @@ def test_copies_share_nothing_that_changes():
     assert again.training
 
 
-@pytest.mark.long
 def test_functions_that_hold_the_module_are_not_cut_off():
     """The gradient of a parameter that is reached through a closure of the module."""
     net, x = Held(), inputs()
@@ -467,7 +456,6 @@ def test_hooks_come_along():
     assert len(again._forward_hooks) == 1
 
 
-@pytest.mark.long
 def test_hooks_on_gradients_need_to_jax():
     net, x = nn.Linear(3, 2), inputs()
     net.register_full_backward_hook(lambda m, grads, _: (grads[0] * 5,))
@@ -610,7 +598,6 @@ def test_compiled_modules_are_copied_uncompiled():
     agree(again(x), 2 * net(x))
 
 
-@pytest.mark.long
 def test_modules_are_not_kept_alive_by_trees():
     net = nn.Linear(3, 2)
     jax.jit(lambda n: n.weight.sum())(net)
@@ -620,7 +607,6 @@ def test_modules_are_not_kept_alive_by_trees():
     assert kept() is None
 
 
-@pytest.mark.long
 def test_training_loop():
     """A step over modules beside the same step of an optimizer of torch's."""
     net, x = small(), inputs()

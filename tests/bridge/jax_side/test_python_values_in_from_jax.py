@@ -97,7 +97,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.long("attribute-compiled", "global-compiled")
 @pytest.mark.parametrize("where", ["eager", "compiled"])
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_call_sees_what_changed_since(name, where):
@@ -138,7 +137,6 @@ def test_a_function_of_its_arguments_alone_is_traced_once():
     assert traced[1:] == [traced[1]] * 3
 
 
-@pytest.mark.long
 def test_modules_of_flax_and_equinox():
     """What is assigned to a module shows, and random keys are inputs."""
     nnx, linen = pytest.importorskip("flax.nnx"), pytest.importorskip("flax.linen")
@@ -201,7 +199,6 @@ def _under_autocast():
     }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", _under_autocast())
 def test_what_was_traced_is_kept_for_one_setting_of_autocast(name):
     f, x = _under_autocast()[name], torch.randn(2, 4, requires_grad=True)

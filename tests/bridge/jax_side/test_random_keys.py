@@ -42,7 +42,6 @@ DRAWS: dict[str, Any] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", DRAWS)
 def test_a_key_says_the_numbers(name):
     f = DRAWS[name]
@@ -60,7 +59,6 @@ def test_a_key_says_the_numbers(name):
     np.testing.assert_allclose(np.asarray(jax.jit(directly)(torch.tensor(X), KEY)), got, rtol=1e-5)
 
 
-@pytest.mark.long
 def test_truncated_normal_numbers():
     def draw():
         return torch.nn.init.trunc_normal_(torch.empty(20_000), 1.0, 2.0, -1.0, 3.0)
@@ -73,7 +71,6 @@ def test_truncated_normal_numbers():
     assert found.max() <= 3
 
 
-@pytest.mark.long
 def test_slopes_of_rrelu():
     f = torch.to_jax(lambda x: F.rrelu(x, 0.2, 0.4, training=True).sum())
     slopes = jax.jit(jax.grad(f))(jnp.linspace(-1, 1, 1000, dtype=jnp.float32), rngs=KEY)
@@ -89,7 +86,6 @@ def test_each_draw_takes_the_next_part():
     assert np.array_equal(a, jax.random.uniform(jax.random.fold_in(KEY, 0), (5,), jnp.float32))
 
 
-@pytest.mark.long
 def test_examples_of_a_vmap_over_keys_differ():
     keys = jax.random.split(KEY, 3)
     rows = jax.vmap(lambda key: torch.to_jax(F.dropout)(X, rngs=key))(keys)
@@ -97,7 +93,6 @@ def test_examples_of_a_vmap_over_keys_differ():
     assert np.array_equal(rows[1], torch.to_jax(F.dropout)(X, rngs=keys[1]))
 
 
-@pytest.mark.long
 def test_gradients_of_a_module_with_dropout():
     net = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.Dropout(), torch.nn.Linear(8, 1))
     f = torch.to_jax(net)
@@ -113,7 +108,6 @@ def test_gradients_of_a_module_with_dropout():
         np.testing.assert_allclose(got[name], p.grad.numpy(), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.long
 def test_own_gradients_meet_the_same_numbers():
     def f(x):
         y = x * 2
@@ -134,7 +128,6 @@ def test_a_checkpoint_outside_of_the_block_repeats_its_numbers():
     assert torch.equal(x.grad, y.detach())
 
 
-@pytest.mark.long
 def test_vmap_inside_draws_a_row_for_each_example():
     def f(x):
         return torch.func.vmap(lambda r: torch.randperm(30) + r.sum() * 0, randomness="different")(x)
@@ -158,7 +151,6 @@ def test_what_is_refused():
         torch.to_jax(F.dropout)(X, rngs=jax.random.split(KEY))
 
 
-@pytest.mark.long
 def test_typed_keys_are_arguments_and_results():
     f = torch.from_jax(lambda k, x: (jnp.where(jax.random.bernoulli(k, 0.5, x.shape), x, 0), jax.random.split(k)[0]))
     x = torch.ones(8, requires_grad=True)
@@ -171,7 +163,6 @@ def test_typed_keys_are_arguments_and_results():
     assert np.array_equal(g(X, KEY), jax.jit(g)(X, KEY))
 
 
-@pytest.mark.long
 def test_keys_that_a_function_closes_over():
     for impl in ("threefry2x32", "rbg"):
         key = jax.random.key(7, impl=impl)
@@ -196,7 +187,6 @@ SAMPLES = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", SAMPLES)
 def test_distributions_draw_from_the_key(name):
     pure = torch.to_jax(SAMPLES[name])
@@ -208,7 +198,6 @@ def test_distributions_draw_from_the_key(name):
     np.testing.assert_allclose(rows[1], pure(X, rngs=keys[1]), rtol=1e-5)
 
 
-@pytest.mark.long
 def test_angles_around_their_mean():
     """The mean direction and its length are those of the distribution: I1(k) / I0(k)."""
     k = torch.tensor([0.1, 2.0, 30.0])
@@ -218,7 +207,6 @@ def test_angles_around_their_mean():
     np.testing.assert_allclose(mean, np.exp(1j) * np.asarray(length), atol=0.02)
 
 
-@pytest.mark.long
 def test_a_compiled_function_draws_angles_and_matrices():
     @torch.compile
     def f(x):
@@ -269,7 +257,6 @@ LOOPS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", LOOPS)
 def test_keys_pass_through(name):
     """The keys that come out, values and gradients are the same in every way of running it."""

@@ -78,7 +78,6 @@ def test_tensors_that_a_mapped_function_returns():
     assert jax.tree.map(lambda _: own, torch.zeros(2)) is own
 
 
-@pytest.mark.long("lamb", "radam", "lars", "rprop", "adafactor")
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_of_optax_take_gradients_beside_parameters(name):
     optax = pytest.importorskip("optax", reason="needs the ecosystem extra")
@@ -105,7 +104,6 @@ def _steps(optimizer, optax, params, grads):
     return params
 
 
-@pytest.mark.long
 def test_orbax_saves_a_state_dict_as_arrays(tmp_path):
     ocp = pytest.importorskip("orbax.checkpoint", reason="needs the ecosystem extra")
     state = dict(torch.nn.Linear(3, 2).state_dict())

@@ -247,7 +247,6 @@ def check_refused(transformed, write):
     assert all(bool(torch.isfinite(t).all()) for t in [w.buffer, w.graded, *w.norm.buffers()])
 
 
-@pytest.mark.long("jit-add", "vmap-registered")
 @pytest.mark.parametrize("write", WRITES, ids=lambda f: f.__name__.strip("_"))
 @pytest.mark.parametrize("transform", ["jit", "grad", "vmap"])
 def test_traced_values_stay_inside(transform, write):
@@ -264,7 +263,6 @@ def test_what_the_function_put_in_place_takes_no_traced_values(transform, write)
     assert torch.isfinite(w.norm(rows())).all()
 
 
-@pytest.mark.long("jacfwd", "hessian", "jvp")
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_every_transform(transform):
     for write in (_add_, _backward, _norm):
@@ -332,21 +330,6 @@ def _own_module(x):
     return (net(x) * x).sum() + net.running_mean.sum()
 
 
-@pytest.mark.long(
-    "grad-own_tensors",
-    "grad-own_optimizer",
-    "vmap-own_tensors",
-    "vmap-own_optimizer",
-    "jit of grad-own_tensors",
-    "jvp-own_tensors",
-    "jvp-own_optimizer",
-    "jvp-own_module",
-    "hessian-own_tensors",
-    "hessian-own_leaves",
-    "hessian-own_leaf_on_memory_from_outside",
-    "hessian-own_optimizer",
-    "hessian-own_module",
-)
 @pytest.mark.parametrize(
     "f",
     [_own_tensors, _own_leaves, _own_leaf_on_memory_from_outside, _own_optimizer, _own_module],
@@ -359,7 +342,6 @@ def test_writes_to_what_the_function_made(transform, f):
         assert jax.jit(f)(rows()).item() == pytest.approx(f(rows()).item(), rel=1e-5)
 
 
-@pytest.mark.long
 def test_arguments_are_inside():
     net = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3))
     params, buffers = dict(net.named_parameters()), dict(net.named_buffers())
@@ -482,7 +464,6 @@ FORMS = ["to_jax", "jit of to_jax", "vmap of to_jax", "tensors"]
 WRITTEN = [(form, f) for form in FORMS for f in FOLLOWED if (form, f) != ("tensors", _with_a_hook)]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("form", "f"), WRITTEN, ids=lambda x: getattr(x, "__name__", x).strip("_"))
 def test_derivatives_follow_writes_to_what_the_function_made(form, f):
     x = rows().requires_grad_()

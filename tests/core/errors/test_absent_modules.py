@@ -63,7 +63,6 @@ for missing in ("from torch.ao import surely_not_there", "import torch.onnx.sure
 """
 
 
-@pytest.mark.long
 def test_they_are_the_same_modules_under_the_alias():
     """In a process of its own: here torch itself may be imported."""
     subprocess.run([sys.executable, "-c", UNDER_THE_ALIAS], check=True)

@@ -12,7 +12,7 @@ test_same_as_torch = program.test()
 KINDS = ("bfloat16", "float16", "float64", "int64", "complex64", "bool")
 
 
-@program.long
+@program
 def sums_of_products_name_the_operands_that_differ(m):
     found, one = [], m.ones(2, 2)
     for kind in KINDS:
@@ -30,7 +30,7 @@ def sums_of_products_name_the_operands_that_differ(m):
     return found
 
 
-@program.long
+@program
 def convolutions_name_what_differs_from_the_input(m):
     found, f = [], m.nn.functional
     convolutions = (

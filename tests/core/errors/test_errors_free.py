@@ -40,7 +40,6 @@ FAILING: dict[str, Callable[[Any], Any]] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("how", FAILING)
 def test_caught_errors_keep_no_tensors(how: str) -> None:
     def fail() -> weakref.ref[Any]:

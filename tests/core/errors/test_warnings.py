@@ -63,7 +63,6 @@ PROGRAMS = [
 ]
 
 
-@pytest.mark.long("_resized", "_resized_draw")
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_warnings_point_at_the_program(program: Any) -> None:
     with caught_warnings(tg) as caught:

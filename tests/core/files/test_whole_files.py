@@ -65,7 +65,6 @@ def untouched(path):
     return path.read_bytes() == OLD and os.listdir(path.parent) == [path.name]
 
 
-@pytest.mark.long("export-full", "export-interrupt")
 @pytest.mark.parametrize("raised", [OSError(errno.ENOSPC, "no space"), KeyboardInterrupt()], ids=["full", "interrupt"])
 @pytest.mark.parametrize("writer", WRITERS)
 def test_the_old_file_stays(writer, raised, old, monkeypatch, request):

@@ -168,16 +168,6 @@ GUARDED = {"sin", "cos", "tan", "pow", "rem"}
 """Of numbers like 3e30 their results say nothing."""
 
 
-@pytest.mark.long(
-    "transpose-uint8",
-    "dynamic_slice-int64",
-    "dynamic_update_slice-int32",
-    "divide-float32",
-    "neg-float32",
-    "sign-int64",
-    "erfc-float32",
-    "sort-uint8",
-)
 @pytest.mark.parametrize("name, dtype", [(n, d) for n, (_, dtypes) in CASES.items() for d in dtypes])
 def test_each_primitive(name, dtype):
     special = name not in GUARDED
@@ -203,7 +193,6 @@ def _names(jaxpr, into):
                 _names(inner.jaxpr, into)
 
 
-@pytest.mark.long("<lambda>0-shape4", "<lambda>4-shape3", "<lambda>5-shape1")
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0), (1,), (1, 1)])
 @pytest.mark.parametrize(
     "fn",
@@ -434,7 +423,6 @@ CONVOLUTIONS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("how", CONVOLUTIONS)
 def test_convolutions_and_their_gradients(how):
     """Those of a kernel have windows as large as the input, of a group as many groups of examples."""
@@ -476,7 +464,6 @@ def test_rows_are_taken_and_added(kind, mode, axis):
     as_xla(lambda x, new: (x.at[at].add(new, mode=mode), x.T.at[at].get(mode=mode)), x, new)
 
 
-@pytest.mark.long
 def test_a_large_product_beside_a_loop_is_compiled_alone():
     def projected(x, w):
         return lax.scan(lambda c, row: (c + row.sum(), c), jnp.zeros((), x.dtype), x @ w)
@@ -487,7 +474,6 @@ def test_a_large_product_beside_a_loop_is_compiled_alone():
     as_xla(projected, x, w)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("dtype", [*REAL, "complex64", "complex128"])
 def test_a_choice_among_many(dtype):
     rng = np.random.default_rng(0)
@@ -572,7 +558,6 @@ def test_without_the_fast_way_to_silence_numpy(monkeypatch):
             np.ones(3) / np.zeros(3)
 
 
-@pytest.mark.long
 def test_code_grows_with_the_number_of_arguments_and_no_faster():
     """A thousand tensors that are stacked took seconds, and three thousand gigabytes."""
 

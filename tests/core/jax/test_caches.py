@@ -139,7 +139,6 @@ def test_results_of_functions_are_kept_within_the_limit(pool):
     assert len(double.cache) <= 8
 
 
-@pytest.mark.long
 def test_many_threads_agree_on_every_entry(pool):
     cache, seen = pool.cache(), [[] for _ in range(6)]
 
@@ -163,7 +162,6 @@ def test_many_threads_agree_on_every_entry(pool):
 # --- limits and counters --------------------------------------------------------------------------
 
 
-@pytest.mark.long
 def test_the_counters_say_what_happened(limits):
     limits(kernels=16)
     before = torch.cache_info()["kernels"]
@@ -204,7 +202,6 @@ def losses_of_many_batch_sizes(sizes):
     return losses
 
 
-@pytest.mark.long
 def test_forgetting_changes_no_number(limits):
     sizes = [1, 2, 1]
     expected = losses_of_many_batch_sizes(sizes)
@@ -212,7 +209,6 @@ def test_forgetting_changes_no_number(limits):
     assert losses_of_many_batch_sizes(sizes) == expected
 
 
-@pytest.mark.long
 def test_few_kernels_stay_alive_however_many_shapes_there_are(limits):
     limits(kernels=8)
     before = live_kernels()
@@ -222,7 +218,6 @@ def test_few_kernels_stay_alive_however_many_shapes_there_are(limits):
     assert torch.cache_info()["kernels"].size <= 8
 
 
-@pytest.mark.long
 def test_few_kernels_stay_alive_over_many_batch_sizes(limits):
     limits(kernels=32)
     before = live_kernels()
@@ -230,7 +225,6 @@ def test_few_kernels_stay_alive_over_many_batch_sizes(limits):
     assert live_kernels() - before <= 40
 
 
-@pytest.mark.long
 def test_modules_that_kernels_were_compiled_from_are_dropped(limits):
     limits(kernels=1000)
     from jax._src.interpreters import pxla
@@ -255,7 +249,6 @@ def test_modules_that_the_users_functions_were_compiled_from_stay():
     assert "of_the_user" in names
 
 
-@pytest.mark.long
 def test_tensors_of_one_layout_share_its_description_after_it_was_forgotten(limits):
     x = torch.ones(7, 3)
     limits(layouts=4)
@@ -275,7 +268,6 @@ def test_a_compiled_function_forgets_the_shapes_that_came_longest_ago():
     assert f.counts["traced"] == 5
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.*recompile_limit")
 def test_programs_of_dropped_shapes_are_freed():
     f = torch.compile(lambda x: (x.exp() * 2).sum(), recompile_limit=2)
@@ -290,7 +282,6 @@ def test_programs_of_dropped_shapes_are_freed():
 # --- clearing while something is going on -----------------------------------------------------------
 
 
-@pytest.mark.long
 def test_clearing_between_forward_and_backward_changes_nothing():
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     y = (x[1:] * x[:-1]).exp().sum()
@@ -304,7 +295,6 @@ def test_clearing_between_forward_and_backward_changes_nothing():
     assert gg.tolist() == torch.autograd.grad(h.sum(), z)[0].tolist()
 
 
-@pytest.mark.long
 def test_clearing_in_hooks_and_functions_changes_nothing():
     class Twice(torch.autograd.Function):
         @staticmethod
@@ -326,7 +316,6 @@ def test_clearing_in_hooks_and_functions_changes_nothing():
     assert x.grad.tolist() == (2 * x.detach().cos()).tolist()
 
 
-@pytest.mark.long
 def test_clearing_while_a_function_is_compiled_changes_nothing():
     def f(x):
         y = x.exp()
@@ -339,7 +328,6 @@ def test_clearing_while_a_function_is_compiled_changes_nothing():
         assert compiled(x).tolist() == pytest.approx(f(x).tolist(), rel=1e-6)
 
 
-@pytest.mark.long
 def test_other_threads_may_clear_at_any_time(limits):
     limits(kernels=8, calls=8, views=8, layouts=8)
     done, failures = threading.Event(), []
@@ -436,7 +424,6 @@ def test_caches_without_a_limit_are_recognized(source, is_one):
     assert bool(WITHOUT_LIMIT.search(source)) is is_one
 
 
-@pytest.mark.long
 def test_pools_know_all_of_their_caches():
     cache = KERNELS.cache()
     assert isinstance(cache, Cache)

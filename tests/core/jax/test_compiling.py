@@ -119,7 +119,6 @@ def _listeners(terminal, **variables):
     return int(done.stdout)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "terminal, variables, shows",
     [
@@ -141,7 +140,6 @@ y = torch.sin(x)
 """
 
 
-@pytest.mark.long
 def test_a_list_of_kernels(tmp_path):
     script = tmp_path / "program.py"
     script.write_text(PROGRAM)

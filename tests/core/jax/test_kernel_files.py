@@ -34,7 +34,6 @@ def said(tmp_path, monkeypatch, program=BY_NAME, **variables):
     return result.stdout.strip(), result.stderr
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("program", [BY_NAME, UNDER_THE_ALIAS], ids=["by name", "alias"])
 def test_programs_leave_kernels_behind(program, tmp_path, monkeypatch):
     folder = tmp_path / "kernels"
@@ -55,13 +54,11 @@ def test_the_default_is_the_cache_of_the_user(tmp_path, monkeypatch):
     assert kernels._home() == tmp_path / "torchgrad_jax" / "kernels"
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("value", ["", "0", "off"])
 def test_it_can_be_turned_off(value, tmp_path, monkeypatch):
     assert said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=value)[0] == "None"
 
 
-@pytest.mark.long
 def test_what_jax_was_told_stays(tmp_path, monkeypatch):
     own, other = tmp_path / "own", tmp_path / "other"
     place, _ = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=own, JAX_COMPILATION_CACHE_DIR=other)
@@ -69,7 +66,6 @@ def test_what_jax_was_told_stays(tmp_path, monkeypatch):
     assert not own.exists()
 
 
-@pytest.mark.long
 def test_a_folder_that_cannot_be_made_is_done_without(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
     place, complaints = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path / "file" / "x")
@@ -91,7 +87,6 @@ def test_a_disk_with_little_room_is_left_alone(tmp_path, monkeypatch):
         jax.config.update("jax_compilation_cache_dir", before)
 
 
-@pytest.mark.long
 def test_a_kernel_that_was_cut_off_is_compiled_again(tmp_path, monkeypatch):
     place, _ = said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path)
     for path in Path(place).glob("*-cache"):
@@ -100,7 +95,6 @@ def test_a_kernel_that_was_cut_off_is_compiled_again(tmp_path, monkeypatch):
     assert again == place
 
 
-@pytest.mark.long
 def test_many_processes_write_at_once(tmp_path, monkeypatch):
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda _: said(tmp_path, monkeypatch, TORCHGRAD_JAX_CACHE=tmp_path), range(4)))
@@ -147,7 +141,6 @@ def kept(folder: Path) -> tuple[bool, bool]:
     return any(n.startswith("jit_torch.") for n in names), any(n.startswith("jit_host_program") for n in names)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(
     "first, then, of_host, of_own",
     [

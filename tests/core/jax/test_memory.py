@@ -61,7 +61,6 @@ def megabytes(mode: str, sizes: int, limits: dict[str, int], kept: int | None) -
 needs_proc = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="asks Linux")
 
 
-@pytest.mark.long
 @needs_proc
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 def test_memory_does_not_grow_with_the_number_of_batch_sizes(mode: str) -> None:
@@ -70,7 +69,6 @@ def test_memory_does_not_grow_with_the_number_of_batch_sizes(mode: str) -> None:
     assert late - early < 20, (early, late)
 
 
-@pytest.mark.long
 @needs_proc
 @pytest.mark.skipif("BATCH_SIZES" not in os.environ, reason="takes as long as the sizes are many")
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
@@ -79,7 +77,6 @@ def test_thousands_of_batch_sizes_stay_below_a_gigabyte(mode: str) -> None:
     assert max(seen) < 1000, [round(n) for n in seen[:: max(len(seen) // 20, 1)]]
 
 
-@pytest.mark.long
 def test_jax_keeps_few_traces_of_its_own_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     from jax._src.interpreters import partial_eval
 

@@ -43,7 +43,6 @@ def eager(fn: Any) -> np.ndarray:
     return fn(torch.from_numpy(X)).numpy()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", CURVES)
 def test_a_kernel_has_the_bits_of_the_eager_operator(name, way):
@@ -51,7 +50,6 @@ def test_a_kernel_has_the_bits_of_the_eager_operator(name, way):
     np.testing.assert_array_equal(bits(WAYS[way](ours)(X)), bits(eager(ours)))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("ours_first", [True, False])
 @pytest.mark.parametrize("name", CURVES)
 def test_a_kernel_and_a_function_of_jax_do_not_mix_in_one_program(name, ours_first):

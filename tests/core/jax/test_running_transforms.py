@@ -66,7 +66,6 @@ HELD = {
 }
 
 
-@pytest.mark.long("by an error in a compiled function")
 @pytest.mark.parametrize("by", HELD)
 def test_a_finished_trace_is_over_although_it_is_held(by):
     held = [HELD[by](lambda x: tg.abs(wrap_array(x)).relu()._st.array)]
@@ -77,7 +76,6 @@ def test_a_finished_trace_is_over_although_it_is_held(by):
     assert not MODES.bits & UNDER_JAX
 
 
-@pytest.mark.long
 def test_a_trace_is_over_in_a_program_without_modules():
     program = """
         import jax, torchgrad_jax as tg

@@ -133,7 +133,7 @@ WAYS: dict[str, Callable[[Any], Any]] = {
 
 
 FEW = {("data-parallel", False), ("fsdp", True), ("tensor-parallel", False), ("fsdp-tensor-parallel", True)}
-"""Ways, and whether the step is compiled, for `make test`. The others take two minutes and have the mark `long`."""
+"""Ways, and whether the step is compiled, of a first process; the others take two minutes in another one."""
 
 
 @functools.cache

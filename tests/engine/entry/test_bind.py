@@ -157,7 +157,7 @@ def out_forms(m):
     return [r is out, everything(out), same, wide, everything(strided), values, indices, pair.values is values]
 
 
-@PROGRAMS.long
+@PROGRAMS
 def out_that_does_not_fit(m):
     x = data(m)
     some, none, wrong = m.zeros(3), m.zeros(0), m.zeros(2, 3, dtype=m.int64)
@@ -182,7 +182,7 @@ def out_none_is_no_out(m):
     return m.exp(data(m), out=None)
 
 
-@PROGRAMS.long
+@PROGRAMS
 def operators(m):
     x, n, b = data(m), m.tensor([7, -3]), m.tensor([True, False])
     return [2 + x, 2 - x, 2 * x, 2 / x, 2**x, 7 // x, 7 % x, x // 2, x % 2, -x, +x, abs(-x), x @ x.t(), n & 3,

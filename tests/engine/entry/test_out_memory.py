@@ -82,7 +82,7 @@ def so_do_those_with_more_operands_and_those_along_a_dimension(m):
     return [_ways(m, f, 3) for f in cases]
 
 
-@program.long
+@program
 def those_that_copy_their_first_argument_look_at_it_alone_or_at_all(m):
     o, at, s, b = m.ones(3), m.arange(3), m.ones(3, 3), m.ones(2, 3, 3)
     flat = (
@@ -154,7 +154,7 @@ def gradients_whose_elements_share_memory_take_no_sum(m):
         return found, added(m.ones(1).expand(2), create_graph=True), added(m.ones(2).expand(1, 2))
 
 
-@program.long
+@program
 def tensors_to_write_to_of_several_results(m):
     """Which dtypes, counts and devices of ``out=`` are refused: the class of the error of each."""
     x = m.arange(6.0).reshape(2, 3)

@@ -19,7 +19,7 @@ from tests.programs import Programs, complaint, first_line, text_of
 from torchgrad_jax._engine.entry import parser
 
 program = Programs()
-test_same_as_torch = pytest.mark.long("numbers_and_none")(program.test())
+test_same_as_torch = program.test()
 
 POSITIONS = (
     lambda x: x.flatten(True),
@@ -436,7 +436,6 @@ def test_the_error_is_about_an_argument_of_the_function():
         assert re.match(about, text), (call, text)
 
 
-@pytest.mark.long
 def test_the_table_says_what_torch_says():
     torch = live_torch()
     written = Path(parser.__file__).with_name("signatures.txt").read_text().splitlines(True)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.programs import Programs
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 
 @program

@@ -6,8 +6,6 @@ import copy
 from operator import setitem
 from typing import Any
 
-import pytest
-
 from tests.autograd.functions import function
 from tests.engine.helpers import Programs, attempt, dual, inference, seen, six, steps, under
 
@@ -136,7 +134,7 @@ EMPTY = {
         x := m.zeros(0, requires_grad=True), y := m.cat([x, x]).tanh(),
         m.autograd.grad(y.sum(), x, create_graph=True)[0]),
 }  # fmt: skip
-test_empty_tensors = pytest.mark.long("a recorded gradient of nothing asks for gradients")(steps(EMPTY, empty).test())
+test_empty_tensors = steps(EMPTY, empty).test()
 
 program = Programs()
 test_same_as_torch = program.test()

@@ -45,7 +45,6 @@ OPERATIONS = {
 PROGRAMS = Programs()
 
 
-@pytest.mark.long("mul_self-plain", "relu_-computed", "neg_-computed")
 @pytest.mark.parametrize("where", ["computed", "view", "plain"])
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_operation(name, where, same):
@@ -146,7 +145,6 @@ CHECKED = {
 """A root whose graph saved something that was, or was not, written to since."""
 
 
-@pytest.mark.long("through_detach")
 @pytest.mark.parametrize("name", CHECKED)
 def test_check_at_backward_time(name, same):
     def run(m):

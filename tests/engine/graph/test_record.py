@@ -172,7 +172,6 @@ def test_a_function_of_ones_own():
     assert record.apply(call, (x, 1.0)).tolist() == [2, 9]
 
 
-@pytest.mark.long
 def test_plans_follow_the_default_dtype():
     n = torchgrad_jax.tensor([1, 2])
     assert (n / 2).dtype is torchgrad_jax.float32

@@ -6,12 +6,10 @@ import functools
 import operator
 from typing import Any
 
-import pytest
-
 from tests.programs import Programs, complaint
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 
 def _leaf(m: Any, *shape: int, by: float = 0.0) -> Any:

@@ -68,7 +68,6 @@ SAVED = {
 }
 
 
-@pytest.mark.long("dist", "norm", "conv1d")
 @pytest.mark.parametrize("name", SAVED)
 def test_write_to_what_was_saved(name: str, same: Any) -> None:
     fn, places = SAVED[name]
@@ -113,12 +112,6 @@ def _graph(node: Any) -> Any:
     return node and [node.name(), *[_graph(n) for n, _ in node.next_functions]]
 
 
-@pytest.mark.long(
-    "quantile along columns",
-    "quantile along rows that are kept",
-    "circular padding",
-    "circular padding that takes away",
-)
 @pytest.mark.parametrize("name", STEPS)
 def test_steps(name: str, same: Any) -> None:
     def run(m: Any) -> Any:
@@ -204,7 +197,7 @@ PROGRAMS = {
         y := x[0], [attempt(lambda at=at: y[at]) for at in (0, -1, 1, (0, 0), (None, -1), (..., 0), slice(0, 1))],
         [attempt(lambda at=at: setitem(y, at, 1.0)) for at in (0, -1, (0, 0))]),
 }  # fmt: skip
-test_refused = pytest.mark.long("zeta has a gradient by its shift alone")(steps(PROGRAMS, tensors).test())
+test_refused = steps(PROGRAMS, tensors).test()
 
 INDEX_REDUCE = {
     "amax of complex numbers has no kernel": lambda z, i: z.index_reduce_(0, i, z[:2].clone(), "amax"),

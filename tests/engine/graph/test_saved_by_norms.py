@@ -45,7 +45,7 @@ def _given(m, n, *flags):
     return [None if f is None else _tensor(m, n, grad=f) for f in flags]
 
 
-@program.long
+@program
 def of_batches(m):
     found = []
     for training in (True, False):
@@ -71,7 +71,7 @@ def of_instances(m):
     return found
 
 
-@program.long
+@program
 def of_layers_and_groups(m):
     found = []
     for x, w, b in _which():
@@ -95,7 +95,7 @@ def written_before_the_pass(m):
     return found
 
 
-@program.long
+@program
 def gradients_and_those_of_gradients(m):
     found = []
     for training in (True, False):

@@ -56,7 +56,7 @@ def slopes_of_rrelu(m):
     return found
 
 
-@program.long
+@program
 def slopes_of_rrelu_twice(m):
     found = []
     for x, y in _rectified(m):

@@ -154,7 +154,7 @@ GRADIENTS = {
         z := under(m.inference_mode(), lambda: m.ones(2, 3)), a := y.clone(), b := y.double(), c := a * 2,
         (c.sum() + b.sum()).backward(), m.select_scatter(z, z[0], 0, 0), m.slice_scatter(z, z[:1], 0, 0, 1)),
 }  # fmt: skip
-test_gradients = pytest.mark.long("first and second gradients of products with zeros")(steps(GRADIENTS).test())
+test_gradients = steps(GRADIENTS).test()
 
 
 @program
@@ -169,7 +169,7 @@ def reductions_of_nothing_complex(m):
     return seen(found), attempt(lambda: x.aminmax(dim=-1)), attempt(lambda: m.zeros(3, 0, dtype=m.bool).topk(1))
 
 
-@program.long
+@program
 def maxima_with_infinite_gradients(m):
     x = m.tensor([1.0, nan, -inf], requires_grad=True)
     y = m.tensor([inf, -1.0, 2.0], requires_grad=True)
@@ -182,7 +182,7 @@ def maxima_with_infinite_gradients(m):
     return x, y, z
 
 
-@program.long
+@program
 def renorm_of_what_is_not_a_number(m):
     x = m.tensor([[1.0, 2.0], [nan, 1.0], [0.1, 0.2], [inf, 1.0], [0.0, 0.0]], requires_grad=True)
     x.renorm(2, 0, 1.0).backward(m.arange(1.0, 11.0).view(5, 2))
@@ -192,7 +192,7 @@ def renorm_of_what_is_not_a_number(m):
     return seen(locals())
 
 
-@program.long
+@program
 def views_of_another_dtype_of_a_part(m):
     x = m.arange(5.0, requires_grad=True)
     a, b, c = x * 1, m.arange(3, dtype=m.float32), m.arange(7, dtype=m.uint8)
@@ -206,7 +206,7 @@ def views_of_another_dtype_of_a_part(m):
     return attempt(lambda: c[:6].view(m.int16).zero_()), seen(locals())
 
 
-@program.long
+@program
 def zeros_that_sums_begin_with(m):
     F, w = m.nn.functional, m.tensor([1.0, -2.0, 0.5])
     z, i = -m.zeros(2, 3), -m.zeros(1, 1, 4, 4, requires_grad=True)
@@ -304,7 +304,6 @@ def test_the_gradient_of_a_single_element(name: str, same: Any) -> None:
     same(run, f"single {name}", raises=False)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("grad_mode", [True, False])
 def test_tangents_lie_as_their_primals_do(grad_mode: bool, same: Any) -> None:
     def run(m: Any) -> Any:

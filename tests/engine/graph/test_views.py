@@ -68,7 +68,6 @@ each = pytest.mark.parametrize("name", ALL)
 each_plain = pytest.mark.parametrize("name", VIEWS)
 
 
-@pytest.mark.long("step")
 @each
 def test_metadata(name, same):
     def run(m):
@@ -79,7 +78,6 @@ def test_metadata(name, same):
     same(run, f"metadata_{name}")
 
 
-@pytest.mark.long("diagonal", "split")
 @each_plain
 def test_writes_are_seen_both_ways(name, same):
     def run(m):
@@ -93,7 +91,6 @@ def test_writes_are_seen_both_ways(name, same):
     same(run, f"writes_{name}")
 
 
-@pytest.mark.long("as_strided", "swapaxes")
 @each
 def test_gradient(name, same):
     def run(m):
@@ -107,7 +104,6 @@ def test_gradient(name, same):
     same(run, f"gradient_{name}")
 
 
-@pytest.mark.long("ellipsis")
 @each_plain
 def test_write_to_a_view_of_a_computed_tensor(name, same):
     def run(m):
@@ -161,7 +157,7 @@ def base_of_a_view_of_a_view(m):
     return w._base is x, v._base is x, x._base, w.data_ptr() == x.data_ptr() + 5 * 4
 
 
-@PROGRAMS.long
+@PROGRAMS
 def two_views_of_one_tensor(m):
     y = leaf(m, 2, 4) * 1
     a, b = y[0], y[:, 1]
@@ -183,7 +179,7 @@ def view_regenerates_after_its_base_was_written(m):
     return before, after, everything(x), everything(v)
 
 
-@PROGRAMS.long
+@PROGRAMS
 def view_kept_across_several_writes(m):
     x = leaf(m, 4)
     y = x * 1
@@ -302,7 +298,7 @@ def view_of_detached_is_a_view_of_it(m):
     return everything(v), v._base is d, everything(x)
 
 
-@PROGRAMS.long
+@PROGRAMS
 def assigned_data(m):
     x = leaf(m, 3)
     x.data = m.ones(2, 2)
@@ -379,7 +375,6 @@ def test_reading_a_view_again_costs_nothing_until_a_write():
     assert v.__jax_array__() is second
 
 
-@pytest.mark.long
 def test_a_view_keeps_its_storage_and_not_more():
     x = torchgrad_jax.zeros(2, 3)
     v = x[0]

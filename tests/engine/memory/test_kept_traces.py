@@ -86,7 +86,6 @@ def _held(w):
     return _shown([*kept, w.net.seen, w.net.by_name, getattr(w.net, "last", None)])
 
 
-@pytest.mark.long("entry of the state-jacfwd")
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_what_is_traced_is_not_kept(write, transform):
@@ -141,11 +140,6 @@ def _made_inside(w, x):
     return net(x) * opt.param_groups[0]["lr"]
 
 
-@pytest.mark.long(
-    "_called_and_called_with_others-grad",
-    "_called_and_called_with_others-vmap",
-    "_called_and_called_with_others-jacfwd",
-)
 @pytest.mark.parametrize("transform", TRANSFORMS.values(), ids=TRANSFORMS)
 @pytest.mark.parametrize("f", [_swapped_for_a_while, _called_and_called_with_others, _made_inside])
 def test_what_does_not_stay_is_allowed(f, transform):

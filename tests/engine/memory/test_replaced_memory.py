@@ -6,8 +6,6 @@ from math import inf
 from operator import setitem
 from typing import Any
 
-import pytest
-
 from tests.autograd.functions import function
 from tests.engine.helpers import Programs, attempt, seen, steps, under
 
@@ -153,10 +151,7 @@ def leaves(m: Any) -> dict[str, Any]:
     return {"x": m.tensor([1.0, 2.0, -3.0], requires_grad=True), "w": m.tensor(1.0, requires_grad=True)}
 
 
-test_shared_elements_and_parts = pytest.mark.long(
-    "the gradient of an assignment by index to what overlaps itself is refused",
-    "the gradient of a product where a mask says so of what overlaps itself is refused",
-)(steps(SHARED, leaves).test())
+test_shared_elements_and_parts = steps(SHARED, leaves).test()
 
 program = Programs()
 test_same_as_torch = program.test()
@@ -186,7 +181,7 @@ def saved_views_whose_base_was_written_to(m):
     return found, seen(w)
 
 
-@program.long
+@program
 def parts_of_complex_numbers_resized(m):
     z = m.arange(6.0).view(2, 3).to(m.complex128) * (1 + 2j)
     v, a, b, w = z.imag, z.real, z.imag, z[1].real

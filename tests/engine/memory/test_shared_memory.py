@@ -559,7 +559,6 @@ def test_jax_functions_get_values_that_stay():
     assert jax.jit(lambda x: x * 2)(jnp.asarray(t)).tolist() == [14.0] * 3
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("size", [4, 1_000_000])
 def test_a_storage_is_an_ordinary_one_again_when_nobody_holds_the_array(size):
     gc.collect()

@@ -59,7 +59,6 @@ def places(shape, strides, offset):
     return window(np.arange(SIZE), shape, strides, offset) if 0 not in shape else np.zeros(shape, int)
 
 
-@pytest.mark.long("(2, 1, 3)-(4, 1, 12)-3")
 @each
 def test_gather(shape, strides, offset):
     flat = np.arange(SIZE, dtype=np.float32)
@@ -93,7 +92,6 @@ def test_scatter_add_is_the_transpose_of_gather(shape, strides, offset):
     np.testing.assert_array_equal(put(flat, offset, value), want)
 
 
-@pytest.mark.long("(2, 3)-(6, 2)", "(5,)-(2,)")
 @pytest.mark.parametrize(
     "shape,strides",
     [
@@ -120,7 +118,6 @@ def test_memory_order_and_back(shape, strides):
     np.testing.assert_array_equal(strided.from_flat(flat, m), x)
 
 
-@pytest.mark.long("complex128-int8")
 @pytest.mark.parametrize(
     "source,target",
     [

@@ -41,7 +41,7 @@ def arrays_are_laid_out_like_the_tensors_that_they_come_from(m):
 # --- numbers ----------------------------------------------------------------------------------------
 
 
-@program.long
+@program
 def a_factor_has_to_fit_the_dtype(m):
     half, byte, whole = m.ones(2).half(), m.ones(2, dtype=m.int8), m.ones(2, dtype=m.int32)
     return [
@@ -76,7 +76,7 @@ def complex_numbers_have_to_fit_too(m):
 # --- gradients --------------------------------------------------------------------------------------
 
 
-@program.long
+@program
 def the_gradient_of_a_running_product_of_one_element_is_the_incoming_one(m):
     x = _square(m)[None].requires_grad_()
     (g,) = m.autograd.grad(x.cumprod(0).sum(), x, create_graph=True)
@@ -84,7 +84,7 @@ def the_gradient_of_a_running_product_of_one_element_is_the_incoming_one(m):
     return g, g.requires_grad, h.requires_grad
 
 
-@program.long
+@program
 def unpacked_values_of_another_dtype_are_cast_in_recorded_passes(m):
     seen = []
     for unpack in (lambda t: t.double(), lambda t: m.ones(1).double()):
@@ -100,7 +100,7 @@ def unpacked_values_of_another_dtype_are_cast_in_recorded_passes(m):
     return seen
 
 
-@program.long
+@program
 def transforms_of_powers_are_mapped_in_an_outer_graph(m):
     x = m.tensor([0.5, 1.0, 2.0], dtype=m.float64, requires_grad=True)
     out = []
@@ -187,7 +187,7 @@ def _saving(m: Any, f: Any, x: Any) -> list[Any]:
     return seen
 
 
-@program.long
+@program
 def empty_tensors_save_what_full_ones_do(m):
     x = m.zeros(0, 3, dtype=m.float64).requires_grad_()
     functions = ("softmax", "log_softmax", "cumprod", "logcumsumexp")
@@ -207,7 +207,7 @@ def a_power_of_0_saves_what_it_was_taken_of(m):
     return [_saving(m, f, x) for f in powers], complaint(out.sum().backward)
 
 
-@program.long
+@program
 def results_are_packed_in_the_order_of_their_names(m):
     x = _square(m)[:, :2].sin().requires_grad_()
     functions = (
@@ -260,7 +260,7 @@ def comparisons_do_not_ask_where_a_forbidden_view_comes_from(m):
 # --- transforms inside of vmap ----------------------------------------------------------------------
 
 
-@program.long
+@program
 def what_a_function_makes_of_captured_tensors_is_its_own(m):
     x, c = m.tensor([[1.0, 2.0], [3.0, 4.0]]), m.tensor([3.0, 5.0], requires_grad=True)
     f = m.func
@@ -297,7 +297,7 @@ def nothing_of_a_hidden_gradient_shows_in_vmap(m):
     return seen
 
 
-@program.long
+@program
 def tangents_of_a_batch_go_into_what_the_function_made(m):
     x = m.tensor([[1.0, 2.0, 3.0], [3.0, 2.0, 1.0]], requires_grad=True)
     y = x * 2
@@ -315,7 +315,7 @@ def tangents_of_a_batch_go_into_what_the_function_made(m):
     ]
 
 
-@program.long
+@program
 def what_a_linearized_function_read_is_constant(m):
     with warnings.catch_warnings():  # torch has some of its own
         warnings.simplefilter("ignore")
@@ -354,7 +354,7 @@ def _linearized(m: Any) -> Any:
     return seen, pair[0].tolist(), pair[1][0].tolist(), g.tolist(), g.requires_grad
 
 
-@program.long
+@program
 def tangents_of_running_sums_of_exponentials_with_infinities_and_nan(m):
     inf, nan, found = float("inf"), float("nan"), []
     level = m.autograd.forward_ad
@@ -367,7 +367,7 @@ def tangents_of_running_sums_of_exponentials_with_infinities_and_nan(m):
     return found
 
 
-@program.long
+@program
 def gradients_of_functions_in_vmap_are_summed_to_what_was_expanded(m):
     class Times(m.autograd.Function):
         generate_vmap_rule = True

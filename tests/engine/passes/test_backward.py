@@ -62,7 +62,6 @@ def test_second_accumulation(name, same):
     same(run, f"twice_{name}")
 
 
-@pytest.mark.long("prod", "two_outputs")
 @each_graph
 def test_recorded_pass(name, same):
     def run(m):
@@ -172,7 +171,6 @@ FREED = {
 }
 
 
-@pytest.mark.long("max")
 @pytest.mark.parametrize("name", FREED)
 def test_second_time_through_a_graph(name, same):
     def run(m):
@@ -266,7 +264,6 @@ def pass_inside_a_hook(m):
 # --- big graphs -----------------------------------------------------------------------------------
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("fan", [10_000])
 def test_fan_out(fan):
     x = torchgrad_jax.ones(2, requires_grad=True)
@@ -286,7 +283,6 @@ def test_fan_in():
     assert [x.grad.item() for x in xs] == [8] * 8
 
 
-@pytest.mark.long
 def test_many_roots():
     x = torchgrad_jax.ones(2, requires_grad=True)
     h = x * 3
@@ -295,7 +291,6 @@ def test_many_roots():
     assert x.grad.tolist() == [3 * 499_500.0] * 2
 
 
-@pytest.mark.long
 def test_long_chain_is_built_run_and_deleted_without_recursion():
     assert sys.getrecursionlimit() <= 10_000
     n = 100_000
@@ -313,7 +308,6 @@ def test_long_chain_is_built_run_and_deleted_without_recursion():
     del z  # never run
 
 
-@pytest.mark.long
 def test_long_chain_through_the_general_walk():
     n = 20_000
     x = torchgrad_jax.ones(2, requires_grad=True)
@@ -327,7 +321,6 @@ def test_long_chain_through_the_general_walk():
     assert seen == [1]
 
 
-@pytest.mark.long
 def test_work_is_linear_in_the_length():
     def steps(n):
         """How many lines a pass runs, the turns of loops among them."""
@@ -353,7 +346,6 @@ def test_work_is_linear_in_the_length():
     assert steps(16_000) < 10 * steps(2_000)  # a quadratic walk runs 64 times as many
 
 
-@pytest.mark.long
 def test_chain_of_views_and_writes_is_deleted_without_recursion():
     x = torchgrad_jax.ones(4, requires_grad=True)
     y = x * 1

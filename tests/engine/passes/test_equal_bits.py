@@ -300,7 +300,6 @@ def test_large_passes_that_ask_for_it(name, deterministic):
     assert not changed_at(KINDS[name], *LARGE["float32"])
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("size", [*SMALL, *[f"large {s}" for s in LARGE]])
 @pytest.mark.parametrize("name", KINDS)
 def test_all_passes_that_ask_for_it(name, size, deterministic):
@@ -308,7 +307,6 @@ def test_all_passes_that_ask_for_it(name, size, deterministic):
     assert not changed_at(KINDS[name], n, dtype)
 
 
-@pytest.mark.long
 def test_large_complex_passes_that_ask_for_it(deterministic):
     def complex_pass(call: int, x: Any, w: Any, b: Any) -> Sequence[Any]:
         (tg.complex(x, w) * tg.complex(b, x)).sin().mul(0.5 + 2j).abs().sum().backward()
@@ -335,7 +333,6 @@ for name in {names!r}:
 """
 
 
-@pytest.mark.long
 def test_two_processes():
     """A run that is resumed has other calls behind it than the first one had at the same place."""
     root = os.path.abspath(os.path.join(os.path.dirname(__file__), "../../.."))

@@ -60,7 +60,6 @@ RECORDED = {
 }  # fmt: skip
 
 
-@pytest.mark.long("prod", "xlog1py", "polygamma", "lu", "lu_factor", "zeta by its shift", "log_ndtr")
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_gradient(name: str, same: Any) -> None:
     def run(m: Any) -> Any:
@@ -102,7 +101,6 @@ PROGRAMS = {
 test_refused = steps(PROGRAMS, tensors).test()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0,)])
 def test_recorded_gradients_of_nothing(shape: tuple[int, ...], same: Any) -> None:
     """They depend on what they do for tensors that are not empty."""
@@ -149,7 +147,6 @@ PARTS = (
 )
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["exp_", "tanh_", "sigmoid_", "sqrt_", "reciprocal_"])
 def test_second_gradient_through_the_saved_result_of_a_write_to_a_part(name: str, same: Any) -> None:
     def run(m: Any) -> Any:

@@ -314,7 +314,7 @@ def saved_inputs_that_were_detached(m):
     return found
 
 
-@program.long
+@program
 def recorded_gradients_of_writes_to_parts(m):
     """What such a gradient does not read, it does not depend on."""
     writes = (
@@ -345,7 +345,7 @@ def recorded_gradients_of_writes_to_parts(m):
     return found
 
 
-@program.long
+@program
 def numbers_of_another_dtype_written_by_a_mask(m):
     found = []
     at, mask = m.tensor([1]), m.tensor([True, False, True])
@@ -373,7 +373,7 @@ def numbers_of_another_dtype_written_by_a_mask(m):
     return found
 
 
-@program.long
+@program
 def what_may_be_added_to_in_place(m):
     """A gradient that something else still holds, a view's base say, is not; the sum is a new tensor."""
     c, wide = m.ones(3, 3) * 2, m.ones(2, 3, 3) * 3
@@ -406,7 +406,7 @@ def what_may_be_added_to_in_place(m):
     return found
 
 
-@program.long
+@program
 def variances_without_degrees_of_freedom(m):
     found = []
     for name in ("var", "std"):
@@ -428,7 +428,7 @@ def complaints_of_masked_numbers(m):
     ]
 
 
-@program.long
+@program
 def which_output_was_modified(m):
     """Of saved inputs the messages say that they were output 0, whichever they were."""
 

@@ -10,7 +10,7 @@ import torchgrad_jax as tg
 from tests.programs import Programs, complaint
 
 program = Programs()
-test_same_as_torch = pytest.mark.long(program.test())
+test_same_as_torch = program.test()
 
 
 def _told(g):
@@ -163,7 +163,6 @@ _READING = {
 }
 
 
-@pytest.mark.long("sine-the inputs")
 @pytest.mark.parametrize("written", ["nothing", "the inputs", "the result", "the gradient given"])
 @pytest.mark.parametrize("name", _READING)
 def test_second_gradients_read_what_was_there_when_the_first_were_recorded(name, written):

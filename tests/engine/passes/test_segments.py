@@ -60,7 +60,6 @@ def outcome(name, again=False):
     return [(np.asarray(x.grad), x.grad.stride(), x.grad._version) for x in leaves]
 
 
-@pytest.mark.long("index", "logsumexp", "prod", "transposed_leaf", "recurrence", "dag")
 @pytest.mark.parametrize("name", GRAPHS)
 def test_ways_agree(name, way):
     way("node by node")
@@ -76,7 +75,6 @@ def test_ways_agree(name, way):
             assert way.count["compiled"] <= 1, way.count
 
 
-@pytest.mark.long("dag", "recurrence")
 @pytest.mark.parametrize("name", ["dag", "recurrence", "linear", "copy_slices", "two_roots", "chunk", "t_mul_number"])
 def test_ways_agree_when_accumulating(name, way):
     way("node by node")
@@ -264,7 +262,6 @@ def test_rows_of_gradients_that_cannot_be_compiled_together(monkeypatch):
     assert rows.tolist() == [[0, 0, 0], [0, 2, 0], [0, 0, 4]]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("n", "fuses"), [(3, False), (400, True)], ids=["NumPy", "XLA"])
 def test_when_a_pass_is_joined_and_fused(monkeypatch, n, fuses):
     """To join kernels takes milliseconds, and to fuse those of XLA's a second."""

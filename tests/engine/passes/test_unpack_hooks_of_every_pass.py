@@ -164,18 +164,10 @@ def _trained(block: Any, way: Any, rows: tuple[int, ...]) -> Any:
     return train
 
 
-OFTEN = (
-    (_gated, _checkpointed, EQUAL), (_normed, _nested, EQUAL), (_attends, _checkpointed, CHANGING),
-    (_writes_in_place, _failing, EQUAL), (_takes_parts, _failing, CHANGING), (_reduces, _counted, EQUAL),
-    (_scans, _nested, CHANGING), (_is_long, _counted, CHANGING),
-)  # fmt: skip
-"""These are not long: each block once, each way to hook it with rows of both kinds."""
-
 for _block in BLOCKS:
     for _way in WAYS:
         for _rows in (EQUAL, CHANGING):
-            _add = program if (_block, _way, _rows) in OFTEN else program.long
-            _add(_trained(_block, _way, _rows))
+            program(_trained(_block, _way, _rows))
 
 
 @program

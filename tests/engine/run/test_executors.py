@@ -29,7 +29,6 @@ def memory():
     return jnp.asarray((real + 1j * real[::-1]).astype(np.complex64).reshape(4, -1))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("conj,neg", [(False, False), (True, False), (True, True)])
 def test_both_read_the_same(store, memory, conj, neg):
     for shape, strides, offset in PATTERNS:
@@ -41,7 +40,6 @@ def test_both_read_the_same(store, memory, conj, neg):
         np.testing.assert_array_equal(read(np.asarray(memory), offset), want)
 
 
-@pytest.mark.long
 def test_both_write_the_same(store, memory):
     for shape, strides, offset in PATTERNS[:24]:
         if 0 in shape or shapes.has_overlap(shape, strides):
@@ -119,7 +117,6 @@ def _sizes(kernels):
     return [k._cache_size() for k in kernels]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "int64", "bool"])
 def test_small_tensors_compile_nothing_however_often_they_come(kernels, dtype):
     tg.clear_caches()
@@ -130,7 +127,6 @@ def test_small_tensors_compile_nothing_however_often_they_come(kernels, dtype):
     assert _sizes(kernels) == [0] * len(kernels)
 
 
-@pytest.mark.long
 def test_gradients_of_small_tensors_compile_nothing(kernels):
     tg.clear_caches()
     for _ in range(10):
@@ -143,7 +139,6 @@ def test_gradients_of_small_tensors_compile_nothing(kernels):
     assert _sizes(kernels) == [0] * len(kernels)
 
 
-@pytest.mark.long
 def test_large_and_half_tensors_are_xla_s(kernels):
     tg.clear_caches()
     large, half = tg.ones(choice.LARGEST + 1), tg.ones(11, dtype=tg.bfloat16)

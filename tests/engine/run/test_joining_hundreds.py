@@ -46,21 +46,18 @@ def check(join, np_join, xs):
         np.testing.assert_allclose(g.numpy(), w)
 
 
-@pytest.mark.long("pieces-0")
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_cat(way, dim):
     xs = [leaf(2, 3 + i % 3, start=i) if dim else leaf(1 + i % 3, 3, start=i) for i in range(11)]
     check(lambda t: tg.cat(t, dim), lambda a: np.concatenate(a, dim), xs)
 
 
-@pytest.mark.long("pieces-1")
 @pytest.mark.parametrize("dim", [0, 1, -1])
 def test_stack(way, dim):
     xs = [leaf(2, 3, start=i) for i in range(9)]
     check(lambda t: tg.stack(t, dim), lambda a: np.stack(a, dim), xs)
 
 
-@pytest.mark.long
 def test_dtypes_are_brought_together(way):
     kinds = [tg.float32, tg.float64, tg.int64, tg.complex64, tg.float16]
     xs = [leaf(2, dtype=kinds[i % 5], start=i) for i in range(12)]
@@ -93,7 +90,6 @@ def test_only_some_want_a_gradient(way):
             assert x.grad is None
 
 
-@pytest.mark.long("pieces-unbind")
 @pytest.mark.parametrize("cut", ["unbind", "split", "sizes"])
 def test_results_that_get_no_gradient(way, cut):
     x = leaf(9, 4).requires_grad_()
@@ -120,7 +116,6 @@ def test_results_that_get_no_gradient(way, cut):
     np.testing.assert_allclose(x.grad.numpy(), want)
 
 
-@pytest.mark.long
 def test_second_gradients(way):
     xs = [leaf(2, start=i + 1).requires_grad_() for i in range(9)]
     y = (tg.cat(xs) ** 3).sum()
@@ -131,7 +126,6 @@ def test_second_gradients(way):
         np.testing.assert_allclose(g.numpy(), 36 * v**3, rtol=1e-5)
 
 
-@pytest.mark.long
 def test_thousands():
     xs = [tg.full((2,), float(i)).requires_grad_() for i in range(3000)]
     out = tg.stack(xs)

@@ -51,7 +51,6 @@ def values(op, x, v):
     return np.asarray(out.detach()), np.asarray(grad)
 
 
-@pytest.mark.long("leaky_relu", "nan_to_num", "layer_norm", "renorm")
 @pytest.mark.parametrize("name", OPS)
 def test_another_number_compiles_nothing(name, compiled):
     torch.manual_seed(0)
@@ -81,7 +80,6 @@ def test_transforms_see_the_kernel_itself():
     np.testing.assert_allclose(second, np.where(x > 0, 0, 0.3 * np.exp(x)), rtol=1e-5)
 
 
-@pytest.mark.long
 def test_a_pass_with_other_numbers_compiles_little(compiled):
     x, w = torch.randn(ROWS, COLUMNS), torch.randn(COLUMNS, COLUMNS, requires_grad=True)
 

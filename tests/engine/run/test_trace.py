@@ -79,7 +79,6 @@ def test_saved_by_a_unary_op(name, same):
     same(run, f"saved_{name}")
 
 
-@pytest.mark.long("prod")
 @pytest.mark.parametrize("name", OTHERS)
 def test_saved(name, same):
     def run(m):
@@ -128,7 +127,6 @@ ORDERS = {
 }
 
 
-@pytest.mark.long("reciprocal")
 @pytest.mark.parametrize("name", ORDERS)
 def test_higher_orders(name):
     f, derivatives = ORDERS[name]
@@ -139,7 +137,6 @@ def test_higher_orders(name):
         np.testing.assert_allclose(y.item(), want, rtol=1e-9, atol=1e-12, err_msg=f"order {order}")
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_orders_of_a_network_agree_with_jax(order):
     w = np.linspace(-1, 1, 9).reshape(3, 3)

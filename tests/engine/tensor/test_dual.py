@@ -86,7 +86,6 @@ def test_backward_through_tangents(name, same):
     same(run, f"reverse_{name}")
 
 
-@pytest.mark.long("where")
 @pytest.mark.parametrize("name", ["mul", "exp", "matmul", "sum", "where", "view"])
 def test_tangents_of_gradients(name, same):
     """Forward over reverse: a Hessian-vector product."""

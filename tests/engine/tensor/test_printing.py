@@ -506,7 +506,6 @@ def test_large_tensors_are_not_read_whole() -> None:
     assert text.count("...") == 36 + 6 + 1
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("shape", [(2000,), (2, 900), (40, 50), (3, 4, 500)])
 def test_summarised_data_are_accepted(shape: tuple[int, ...]) -> None:
     array = np.random.default_rng(0).standard_normal(shape).astype(np.float32)

@@ -39,7 +39,6 @@ def test_nothing_is_left_of_a_program() -> None:
     assert left(*ways, times=1) == {way: [] for way in ways}
 
 
-@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks into /proc")
 def test_nothing_is_left_of_a_hundred_programs() -> None:
     before = set(os.listdir("/dev/shm"))

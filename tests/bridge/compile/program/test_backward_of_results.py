@@ -133,7 +133,6 @@ FAILING = {
 }
 
 
-@pytest.mark.long("a graph that was used")
 @pytest.mark.parametrize("name", FAILING)
 def test_a_pass_that_raises_does_not_keep_the_call_from_running(name):
     """The call gives its results; the error comes with the pass, and other results have their gradients."""
@@ -191,7 +190,6 @@ WITH_A_GRAPH = {
 }
 
 
-@pytest.mark.long("a gradient")
 @pytest.mark.parametrize("name", WITH_A_GRAPH)
 def test_enable_grad_inside_of_a_function_that_is_called_without(name):
     w = torch.ones(2, 2, requires_grad=True)

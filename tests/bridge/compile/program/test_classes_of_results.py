@@ -94,7 +94,6 @@ def look(x):
     return type(x), x.tolist(), x.requires_grad, x.is_leaf, attributes
 
 
-@pytest.mark.long("kept_outside-Tensor", "kept_outside-Marked")
 @pytest.mark.filterwarnings("ignore:torch.compile")
 @pytest.mark.parametrize("cls", [torch.Tensor, Marked])
 @pytest.mark.parametrize("make", EVERY, ids=lambda make: make.__name__.strip("_"))

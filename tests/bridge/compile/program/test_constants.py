@@ -56,7 +56,6 @@ def two_that_are_equal(a, x):
 WRITES = [added, read_before, through_a_view, two_names, two_that_are_equal]
 
 
-@pytest.mark.long("zeros-two_that_are_equal")
 @pytest.mark.parametrize("write", WRITES)
 @pytest.mark.parametrize("made", MADE)
 def test_each_run_begins_anew(made, write):

@@ -30,7 +30,6 @@ def place(t):
     return t._st.array.unsafe_buffer_pointer()
 
 
-@pytest.mark.long
 def test_memory_is_used_again():
     w, _, step = made()
     x = tg.ones(3, 200)
@@ -55,7 +54,6 @@ KEEP = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("keep", KEEP)
 def test_what_is_held_stays(keep):
     w, _, step = made()
@@ -71,7 +69,6 @@ def test_what_is_held_stays(keep):
     assert w.grad.tolist() != first
 
 
-@pytest.mark.long
 def test_the_same_numbers_as_eager_code():
     w, b, step = made()
     v, c, _ = made()

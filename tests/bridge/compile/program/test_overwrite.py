@@ -72,7 +72,6 @@ def _text(entry: Any) -> str:
     return entry.program.kernel.call.lower(*shapes).compile().as_text()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize(("update", "both"), [(_plain, False), (_clipped, True)], ids=["plain", "clipped"])
 def test_a_weight_that_is_read_beside_its_update_is_not_overwritten(update, both):
     ps, entry, _ = _step(update)
@@ -81,7 +80,6 @@ def test_a_weight_that_is_read_beside_its_update_is_not_overwritten(update, both
     assert not ON_CPU or "copy(" not in _text(entry)
 
 
-@pytest.mark.long
 def test_moments_are_overwritten():
     _, entry, _ = _step(_adam)
     # Two for each parameter, and the first layer's weight.

@@ -108,7 +108,6 @@ _ERRORS = (
 )
 
 
-@pytest.mark.long("shared-second derivatives", "parts of one tensor-second derivatives")
 @pytest.mark.parametrize("run", PASSES)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_pass_is_that_of_eager_code(function, run):

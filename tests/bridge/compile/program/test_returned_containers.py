@@ -96,7 +96,6 @@ def _results(form, name, from_outside):
     return found
 
 
-@pytest.mark.long("one that gets an entry-False", "one that gets longer-False", "one that gets longer-True")
 @pytest.mark.parametrize("from_outside", [False, True])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_what_is_returned_is_what_was_there(name, from_outside):

@@ -133,7 +133,6 @@ REPEATED = {
 }
 
 
-@pytest.mark.long("view of an argument")
 @pytest.mark.parametrize("name", REPEATED)
 def test_a_result_that_is_returned_twice_is_one_tensor(name):
     w = torch.ones(3, requires_grad=True)
@@ -151,7 +150,6 @@ def test_a_lone_view_of_a_parameter():
     assert w.grad.tolist() == [1.0, 1.0]
 
 
-@pytest.mark.long
 def test_tensors_themselves():
     w, buffer, x = torch.ones(2, requires_grad=True), torch.zeros(2), torch.arange(2.0)
 
@@ -281,7 +279,6 @@ def unrecorded(y):
         return y.unsqueeze(-1)
 
 
-@pytest.mark.long("view first-True")
 @pytest.mark.parametrize("requires", [False, True])
 @pytest.mark.parametrize("name", MADE)
 def test_results_share_memory_with_each_other(name, requires):

@@ -66,17 +66,6 @@ def _outcome(f, argument):
     return result, base.tolist(), v._version, v.tolist()
 
 
-@pytest.mark.long(
-    "strides",
-    "strides of clones",
-    "write to contiguous",
-    "write to reshape",
-    "write to flatten",
-    "write",
-    "write to a part",
-    "memory from its beginning on",
-    "computation",
-)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_a_view_as_an_argument_is_what_it_is_in_eager_code(function):
     f = torch.compile(FUNCTIONS[function])
@@ -88,7 +77,6 @@ def test_a_view_as_an_argument_is_what_it_is_in_eager_code(function):
                 assert _outcome(f, argument) == expected, (argument, call)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("argument", [a for a in ARGUMENTS if a != "complex parts"])
 def test_gradients_go_through_such_an_argument(argument):
     def gradient(f):
@@ -117,7 +105,6 @@ KEEPERS = {
 }
 
 
-@pytest.mark.long("a row, written to-every second column", "a row, written to-transposed columns")
 @pytest.mark.filterwarnings("ignore:torch.compile")
 @pytest.mark.parametrize("argument", ["part", "every second column", "transposed columns", "complex parts"])
 @pytest.mark.parametrize("keeper", KEEPERS)
@@ -145,7 +132,6 @@ def test_a_view_of_an_argument_that_is_kept_has_its_memory(keeper, argument):
     assert run(torch.compile) == run(lambda f: f)
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:torch.compile")
 def test_a_row_of_an_argument_with_a_graph_is_kept_with_that_graph():
     def run(wrap):

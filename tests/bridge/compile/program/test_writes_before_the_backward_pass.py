@@ -77,7 +77,6 @@ def _gradient(f, reads, write, is_argument):
     return found
 
 
-@pytest.mark.long("_operator-_nothing-argument", "_view-_add-captured")
 @pytest.mark.parametrize("is_argument", [True, False], ids=["argument", "captured"])
 @pytest.mark.parametrize("write", _WRITES, ids=lambda f: f.__name__)
 @pytest.mark.parametrize("reads", _READERS, ids=lambda f: f.__name__)
@@ -112,7 +111,6 @@ def test_only_the_pass_that_reads_it_is_refused():
     assert x.grad is None
 
 
-@pytest.mark.long
 def test_steps_of_the_optimizer_between_calls_are_no_such_writes():
     net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Linear(2, 1))
     opt = torch.optim.SGD(net.parameters(), 0.1)
@@ -151,7 +149,6 @@ LAYERS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("layer", LAYERS)
 def test_buffers_that_no_gradient_reads_may_be_written_to_by_the_next_call(layer):
     found = []

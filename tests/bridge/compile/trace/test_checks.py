@@ -99,20 +99,6 @@ def refusal(f, *args):
     raise AssertionError("nothing is raised")
 
 
-@pytest.mark.long(
-    "_convert_indices_from_coo_to_csr",
-    "_ctc_loss",
-    "_linalg_eigh",
-    "_linalg_svd",
-    "binary_cross_entropy",
-    "cholesky_inverse",
-    "histogram_bin_ct",
-    "histogram_edges",
-    "linalg_lu_solve",
-    "linalg_pinv",
-    "lu_unpack",
-    "quantile_places",
-)
 @pytest.mark.filterwarnings("ignore:index_reduce")
 @pytest.mark.parametrize("name", ROWS)
 def test_checks_of_rows(name):
@@ -169,20 +155,6 @@ COMPOSED = {
 """Functions that check values although no row does, or inside of transforms; and what they refuse."""
 
 
-@pytest.mark.long(
-    "cholesky",
-    "cholesky of a batch",
-    "cholesky_ex",
-    "inv",
-    "solve",
-    "lu_factor",
-    "ldl_factor",
-    "matrix_power",
-    "Categorical",
-    "MultivariateNormal",
-    "vmap of floats",
-    "grad",
-)
 @pytest.mark.parametrize("name", COMPOSED)
 def test_checks_of_functions(name):
     f, bad = COMPOSED[name]
@@ -212,7 +184,6 @@ def test_the_error_names_the_line():
     assert f'test_checks.py", line {line}, in f' in note
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("outer", [torch.vmap, lambda f: torch.func.grad(lambda x: f(x).sum())])
 def test_a_compiled_function_inside_of_transforms(outer):
     run = torch.compile(lambda a: linalg.inv(a).sum())
@@ -281,7 +252,6 @@ def unchanged(before, after):
 PLACE, GOOD, BAD = ints(0, 1, 2, 4), ints(0, 1, 2, 2), ints(0, 1, 2, 3)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("loss_of", [early, late, drawn])
 @pytest.mark.parametrize("after", [0, 2])
 def test_a_step_that_raises_has_written_nothing(loss_of, after):
@@ -310,7 +280,6 @@ def grad_of(t):
     return t.grad
 
 
-@pytest.mark.long
 def test_large_gradients_stay():
     w = torch.zeros(200, 200, requires_grad=True)
 
@@ -385,7 +354,6 @@ PLACES_OF_FOUR = [
 ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("form", IN_OTHER_FORMS)
 def test_indices_in_range_pass_and_others_do_not(form):
     f = IN_OTHER_FORMS[form]
@@ -416,7 +384,6 @@ def test_no_program_is_made_for_indices_from_outside_and_numpy_runs_the_others()
 # --- functions whose result needs a gradient ------------------------------------------------------
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("loss_of", [early, late, drawn])
 def test_the_forward_part_of_a_recorded_function(loss_of):
     net = Net()
@@ -430,7 +397,6 @@ def test_the_forward_part_of_a_recorded_function(loss_of):
     assert net.last.weight.grad is not None
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("scaled", [False, True])
 def test_the_backward_part(scaled):
     w = torch.eye(2, requires_grad=True)
@@ -450,7 +416,6 @@ def test_the_backward_part(scaled):
         np.testing.assert_allclose(w.grad.numpy(), np.eye(2))
 
 
-@pytest.mark.long
 def test_inference():
     net = Net().eval()
     run = torch.compile(net)
@@ -494,7 +459,6 @@ TOO_LARGE = {
 }
 
 
-@pytest.mark.long("masked_fill-float16", "index_fill-int8")
 @pytest.mark.parametrize("kind", TOO_LARGE)
 @pytest.mark.parametrize("fill", FILLS)
 def test_a_tensor_read_as_a_number_fits_the_dtype(fill, kind):

@@ -8,7 +8,6 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 import torchgrad_jax as tg
 from torchgrad_jax._bridge.compile.trace.equal_steps import evaluate_equal_steps_once
@@ -27,7 +26,6 @@ def _again(program: Any) -> str:
     return str(traced)
 
 
-@pytest.mark.long
 def test_a_backward_pass_shares_the_steps_of_the_forward_pass():
     x = tg.randn(3, 4, requires_grad=True)
 
@@ -50,7 +48,6 @@ def _evaluated(f: Any, *args: Any) -> tuple[str, list[Any]]:
     return str(jax.make_jaxpr(run)()), run()
 
 
-@pytest.mark.long
 def test_numbers_that_only_look_equal_are_told_apart():
     x = jnp.arange(3.0)
 

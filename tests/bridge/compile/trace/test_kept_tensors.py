@@ -233,7 +233,6 @@ def _equal(found: list[Any], wanted: list[Any]) -> None:
             torch.testing.assert_close(x.detach(), y.detach())
 
 
-@pytest.mark.long("penalty", "penalty that is there", "pair", "losses", "filled", "queue", "weight_norm")
 @pytest.mark.parametrize("name", MODULES)
 def test_what_is_kept_is_one_more_result(name: str) -> None:
     make, most = MODULES[name]
@@ -287,7 +286,6 @@ OTHERS: dict[str, Callable[[], Any]] = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", OTHERS)
 @pytest.mark.filterwarnings("ignore:torch.compile")
 def test_what_a_program_cannot_keep_runs_as_written(name: str) -> None:
@@ -313,7 +311,6 @@ def test_new_entries_of_a_dict_come_in_the_order_of_the_function() -> None:
         assert (held["sum"].item(), held["n"], held["twice"]) == (2.0, n, 2 * n)
 
 
-@pytest.mark.long
 def test_a_list_with_two_names_is_still_looked_at() -> None:
     parts = [torch.ones(3, 4)]
     compiled = torch.compile(Shared(parts=parts, other=parts))
@@ -322,7 +319,6 @@ def test_a_list_with_two_names_is_still_looked_at() -> None:
         assert torch.equal(compiled(X[0]), X[0] * k)
 
 
-@pytest.mark.long
 def test_tensors_kept_under_parameters_as_keys() -> None:
     def run(wrap: Callable[[Any], Any]) -> tuple[list[Any], Any]:
         """Sharpness-aware minimization: each parameter moves, and moves back by what was kept under it."""
@@ -357,7 +353,6 @@ def test_tensors_kept_under_parameters_as_keys() -> None:
     assert fast.counts["eager"] == 0
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:torch.compile")
 def test_an_object_that_holds_the_state_before_holds_it_in_each_call() -> None:
     plain, net = (Told(state=torch.zeros(3, 4)) for _ in range(2))
@@ -398,7 +393,6 @@ def test_one_tensor_in_two_places_is_one_tensor() -> None:
     assert compiled.counts["traced"] == 2
 
 
-@pytest.mark.long
 def test_a_state_may_be_another_one_between_calls() -> None:
     """Begun anew, written to, of another size, on the memory of a parameter, with a gradient, and no tensor at all."""
 
@@ -428,7 +422,6 @@ def test_a_state_may_be_another_one_between_calls() -> None:
                 each.state += 1
 
 
-@pytest.mark.long
 def test_a_whole_step_keeps_its_state_on_the_memory_of_a_parameter() -> None:
     def trained(compiles: bool) -> list[Any]:
         net, seen = Hidden(state=torch.zeros(4, 4)), []
@@ -452,7 +445,6 @@ def test_a_whole_step_keeps_its_state_on_the_memory_of_a_parameter() -> None:
     _equal(trained(True), trained(False))
 
 
-@pytest.mark.long
 def test_a_call_that_raises_keeps_nothing() -> None:
     table, held = torch.arange(5.0), SimpleNamespace(last=torch.zeros(2))
 
@@ -472,7 +464,6 @@ def test_a_call_that_raises_keeps_nothing() -> None:
     assert look.counts["traced"] == 1
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("kept", ["tensor", "dict", "parameter"])
 @pytest.mark.parametrize("spectral", [False, True])
 @pytest.mark.filterwarnings("ignore:torch.compile")
@@ -519,7 +510,6 @@ def test_many_steps_keep_their_state_one_by_one() -> None:
     torch.testing.assert_close(net.state, plain.state)
 
 
-@pytest.mark.long
 def test_nothing_of_the_first_calls_stays_alive() -> None:
     import gc
     import weakref

@@ -111,7 +111,6 @@ CASES = {f"{f.__name__} from outside": (f, False) for f in FUNCTIONS} | {
 }
 
 
-@pytest.mark.long("fills_a_new_array from outside", "fills_a_new_array of arguments")
 @pytest.mark.parametrize("case", CASES)
 def test_a_compiled_function_does_to_numpys_memory_what_it_does_uncompiled(case):
     f, given = CASES[case]

@@ -51,12 +51,6 @@ def test_values_are_those_of_eager_code(write, start):
     torch.testing.assert_close(compiled, eager)
 
 
-@pytest.mark.long(
-    "a row from the row after-pass inside",
-    "a column from the column before-pass inside",
-    "a column from the column before-pass outside",
-    "a window-pass outside",
-)
 @pytest.mark.parametrize("inside", [True, False], ids=["pass inside", "pass outside"])
 @pytest.mark.parametrize("write", WRITES)
 def test_gradients_are_those_of_eager_code(write, inside):

@@ -32,7 +32,6 @@ FORMS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 def test_every_call_reads_its_own_arrays(form):
     """Two calls with other values run one program, and give what the function gives as it is written."""
@@ -119,7 +118,6 @@ def test_a_call_that_fails_makes_no_constants(argument):
     assert f.counts == {"traced": 1, "run": 4, "eager": 0}
 
 
-@pytest.mark.long
 def test_an_array_kept_outside_is_no_tracer():
     """A function that keeps a computed array runs as it is written, and says so; nothing of its trace is left."""
 
@@ -141,7 +139,6 @@ def test_an_array_kept_outside_is_no_tracer():
     _same([noise.key, *noise.drawn], [plain.key, *plain.drawn])
 
 
-@pytest.mark.long
 def test_many_steps_take_a_row_of_each_array():
     def f(x, a, key):
         return x * a + _draw(key), a.sum(), jax.random.fold_in(key, 7)

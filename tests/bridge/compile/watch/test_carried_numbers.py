@@ -120,7 +120,6 @@ ORDERS = [(name, "os") for name in SCHEDULES]
 ORDERS += [(name, order) for name in ("one cycle", "sequential", "by hand") for order in ("so", "oso")]
 
 
-@pytest.mark.long("no scheduler-os")
 @pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step")
 @pytest.mark.parametrize(("name", "order"), ORDERS)
 def test_a_schedule_inside_of_the_step(name, order):
@@ -142,7 +141,6 @@ OPTIMIZERS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizers_read_the_rate_of_their_time(name):
     assert_same(lambda: training(OPTIMIZERS[name], SCHEDULES["lambda"], "oso"))
@@ -153,7 +151,6 @@ def test_a_long_schedule_is_traced_once():
     assert fast.counts == {"traced": 1, "run": 20, "eager": 0}
 
 
-@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:Detected call of .lr_scheduler.step")
 def test_numbers_in_tensors_and_results():
     def make():
@@ -250,7 +247,6 @@ REMOVED = {
 }
 
 
-@pytest.mark.long("attribute", "by the function")
 @pytest.mark.parametrize("where", REMOVED)
 def test_a_number_that_is_removed_between_calls(where):
     make, count, remove = REMOVED[where]
@@ -442,7 +438,6 @@ GRADIENTS_WITH_A_NUMBER = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("numbers", [(2.0, 3.0, 4.0, 5.0), (2, 3, 4, 5)], ids=["float", "int"])
 @pytest.mark.parametrize("f", GRADIENTS_WITH_A_NUMBER.values(), ids=GRADIENTS_WITH_A_NUMBER)
 def test_a_number_that_changes_is_part_of_gradients_of_gradients(f, numbers):
@@ -482,7 +477,6 @@ WRITTEN_AT = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", WRITTEN_AT)
 def test_a_part_that_a_counter_chooses_is_written_to(name):
     """As a ring buffer does, whose place is a number that the step counts up."""
@@ -515,7 +509,6 @@ VIEWS_AT = {
 }
 
 
-@pytest.mark.long("an index", "a range", "narrow", "a diagonal")
 @pytest.mark.parametrize("name", VIEWS_AT)
 def test_eager_code_gets_no_number_of_a_compiled_function(name):
     """What is kept of a call is kept for the numbers that its arguments are equal to."""

@@ -30,13 +30,7 @@ def ways_of(row: Row) -> list[str]:
 def each_way(table: list[Row]) -> Any:
     """The rows in their ways, as parameters of a test."""
     found = [(row, way) for row in table for way in ways_of(row)]
-    parameters = pytest.mark.parametrize("row, way", found, ids=[f"{row.label}-{way}" for row, way in found])
-    others = [f"{row.label}-{ways[1]}" for row in table if len(ways := ways_of(row)) == 2]
-
-    def decorate(test: Any) -> Any:
-        return pytest.mark.long(*others)(parameters(test))
-
-    return decorate
+    return pytest.mark.parametrize("row, way", found, ids=[f"{row.label}-{way}" for row, way in found])
 
 
 class Stale:

@@ -139,7 +139,6 @@ def test_the_stream_of_random_numbers_goes_on():
     np.testing.assert_allclose(found, [random.random() for _ in range(RUNS)], rtol=1e-6)
 
 
-@pytest.mark.long
 def test_containers_among_the_arguments():
     def f(x, held, table):
         held.append(x * 2)
@@ -206,7 +205,6 @@ def test_values_that_python_looked_at_are_guarded():
     assert "values of a tensor from outside" in fast.reasons[0]
 
 
-@pytest.mark.long
 def test_a_counter_in_a_buffer():
     class Counting(torch.nn.Module):
         def __init__(self):
@@ -511,7 +509,6 @@ def test_numpy_functions_over_tensors():
 # --- methods and modules --------------------------------------------------------------------------
 
 
-@pytest.mark.long
 def test_methods_of_all_kinds():
     class Model:
         k = 2
@@ -566,7 +563,6 @@ def test_hooks_around_and_inside():
     assert called == ["inner", "outer"] * RUNS
 
 
-@pytest.mark.long
 def test_what_is_replaced_while_tracing_comes_back_when_threads_overlap():
     before = (print, time.time, warnings.warn, logging.Logger.handle)
     started, first_done = threading.Event(), threading.Event()

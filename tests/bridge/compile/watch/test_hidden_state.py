@@ -184,7 +184,6 @@ def test_the_same_as_eager_with_one_warning(name, lenient):
     assert fast.counts["eager"] >= RUNS - 4
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("cache", [functools.cache, functools.lru_cache(2)], ids=["unbounded", "two"])
 def test_a_program_knows_what_a_cache_holds(cache):
     held = {"factor": 2.0}

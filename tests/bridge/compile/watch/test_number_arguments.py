@@ -83,7 +83,6 @@ CONSTANTS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_where_the_value_decides_a_program_is_for_that_value(name):
     fn, programs = CONSTANTS[name]
@@ -124,7 +123,6 @@ def test_numbers_of_all_kinds(n):
     assert same(given, n) or n != n
 
 
-@pytest.mark.long
 def test_numbers_in_containers_are_inputs_too():
     def fn(x, options, *, pair):
         return x * options["scale"] + options["more"][0] * pair[1]
@@ -255,7 +253,6 @@ PUT_INTO_NEW_OBJECTS = {
 }
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("counted", [False, True], ids=["an argument", "a counter"])
 @pytest.mark.parametrize("name", PUT_INTO_NEW_OBJECTS)
 def test_new_objects_hold_plain_numbers(name, counted):
@@ -321,7 +318,6 @@ def test_gradients_with_a_number_and_through_the_compiled_call():
     assert f.counts["traced"] == 1
 
 
-@pytest.mark.long
 def test_a_training_step_with_a_rate_of_its_own():
     def made():
         w = torch.ones(3, requires_grad=True)

@@ -69,13 +69,11 @@ def test_a_check_finds_the_change_in_a_sample(part, monkeypatch):
     assert not_found_by_a_check(PARTS[part]) == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_change_is_noticed(group):
     assert not_noticed(GROUPS[group]) == []
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_check_finds_the_change(group, monkeypatch):
     monkeypatch.setattr(Entry, "why_stale", lambda self, given: None)

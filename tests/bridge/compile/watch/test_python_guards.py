@@ -428,13 +428,6 @@ def _functions_of_the_package_that_a_class_holds():
     ]
 
 
-@pytest.mark.long(
-    "containers_that_classes_hold",
-    "modules",
-    "options_of_an_optimizer",
-    "shapes_of_tensors_whose_values_nobody_reads",
-    "state_of_an_optimizer",
-)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_changes_are_noticed(name):
     make = PROGRAMS[name]
@@ -492,7 +485,6 @@ def test_a_counter_under_a_lock_runs_as_written():
     assert fast.counts == {"traced": 0, "run": 0, "eager": 8}
 
 
-@pytest.mark.long
 def test_flags_keep_no_gradient_alive():
     w = torch.ones(3, requires_grad=True)
 
@@ -536,7 +528,6 @@ def _adam(n):
     return ps, opt, step
 
 
-@pytest.mark.long
 def test_step_counts_are_one_number():
     ps, opt, step = _adam(5)
     fast = torch.compile(step)
@@ -552,7 +543,6 @@ def test_step_counts_are_one_number():
     assert [opt.state[p]["step"]._version for p in ps] == [4] * 5
 
 
-@pytest.mark.long
 def test_numbers_that_go_apart():
     ps, opt, step = _adam(3)
     fast = torch.compile(step)
@@ -614,7 +604,6 @@ def test_trees_keep_nothing():
         gc.enable()
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("name", ["ASGD", "Rprop"])
 def test_state_that_begins_with_the_learning_rate(name):
     def run(wrap):

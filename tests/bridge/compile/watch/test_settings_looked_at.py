@@ -118,7 +118,6 @@ def _results(form, state):
     return found
 
 
-@pytest.mark.long("matmul.allow_tf32")
 @pytest.mark.parametrize("state", STATES)
 def test_what_is_changed_between_calls_is_seen(state):
     eager = _results(lambda f: f, state)
@@ -229,7 +228,6 @@ print(step(torch.ones(1)).item(), attention(torch.ones(1)).item())
 """
 
 
-@pytest.mark.long
 def test_flags_where_the_package_has_the_name_of_torch(tmp_path):
     """Nothing has imported the modules of flags when the function is compiled."""
     script = tmp_path / "script.py"

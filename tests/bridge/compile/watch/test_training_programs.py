@@ -19,7 +19,6 @@ def _net() -> Any:
     return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_compiled_model_under_autocast_is_a_program(dtype: str) -> None:
     nets = _net(), _net()
@@ -46,7 +45,6 @@ def test_a_compiled_model_under_autocast_is_a_program(dtype: str) -> None:
     assert model.counts == {"traced": 1, "run": 3, "eager": 0}
 
 
-@pytest.mark.long
 def test_what_autocast_casts_is_part_of_what_a_program_is_made_for() -> None:
     net = _net()
     model, x = torch.compile(net), torch.ones(5, 3)
@@ -61,7 +59,6 @@ def test_what_autocast_casts_is_part_of_what_a_program_is_made_for() -> None:
         assert "bf16" in model.lower(x).as_text()
 
 
-@pytest.mark.long
 def test_a_program_asks_for_autocast_as_eager_code_does() -> None:
     def told(x: torch.Tensor) -> torch.Tensor:
         return x @ x if torch.is_autocast_enabled("cpu") else x + 5
@@ -281,7 +278,6 @@ def test_a_batch_that_is_given_back_is_the_one_that_was_given() -> None:
     assert same.counts["run"] == 4
 
 
-@pytest.mark.long
 def test_a_batch_that_is_written_to_is_written_to_in_each_call() -> None:
     def center(batch: Batch) -> torch.Tensor:
         batch.x = batch.x - 1
@@ -321,7 +317,6 @@ class State:
         return self.net(x).sum() * self.n
 
 
-@pytest.mark.long
 def test_a_dataclass_that_comes_again_counts_on() -> None:
     states = State(nn.Linear(2, 1)), State(nn.Linear(2, 1))
     step = torch.compile(State.step)
@@ -417,7 +412,6 @@ class Trainer:
             self.epoch = i
 
 
-@pytest.mark.long
 def test_what_a_trainer_keeps_and_its_step_does_not_read_traces_nothing() -> None:
     trainer = Trainer()
     trainer.train(5)
@@ -425,7 +419,6 @@ def test_what_a_trainer_keeps_and_its_step_does_not_read_traces_nothing() -> Non
     assert trainer.history == sorted(trainer.history, reverse=True)
 
 
-@pytest.mark.long
 def test_what_the_step_of_a_trainer_reads_is_looked_at() -> None:
     trainer = Trainer()
     first = trainer.step(torch.zeros(3, 2)) / trainer.net.bias.detach().square()
@@ -509,7 +502,6 @@ def test_a_dict_in_a_dict_is_looked_at() -> None:
     assert found == [1, 2, 3]
 
 
-@pytest.mark.long
 def test_a_model_is_not_traced_again_because_gradients_are_there() -> None:
     net = _net()
     model = torch.compile(net)

@@ -13,7 +13,9 @@ from torchgrad_jax._alias import plan as command
 from torchgrad_jax._bridge.compile.inspection import Collective
 from torchgrad_jax._bridge.compile.plans.chips import CHIPS
 from torchgrad_jax._bridge.compile.plans.page import page
-from torchgrad_jax._bridge.compile.plans.plan import Emulated, Exchange, Plan, _exchanges, _result, report, size, time
+from torchgrad_jax._bridge.compile.plans.plan import (
+    Emulated, Exchange, Held, Plan, _exchanges, _held, _result, report, size, time,
+)  # fmt: skip
 from torchgrad_jax._core.jax.target import chips_of, gpus
 
 SMALL = Plan(
@@ -26,6 +28,7 @@ SMALL = Plan(
     bytes=3e9,
     seconds=0.0102,
     limited_by="arithmetic",
+    held=[Held("train.py:12:8 (Block.forward)", 4, 3 << 29)],
     exchanges=[Exchange("all-gather", "bf16[768,256]", 28, 11010048)],
     emulates=True,
     emulated=[Emulated("pow", "float64", "train.py:34:82 (step)", 18, 18)],
@@ -41,6 +44,7 @@ LARGE = Plan(
     bytes=3e9,
     seconds=0.002,
     limited_by="arithmetic",
+    held=[],
     exchanges=[],
     emulates=False,
     emulated=[],
@@ -63,6 +67,7 @@ def test_plans_stand_side_by_side():
     assert re.search(r"^fits +yes, 62.5% of 16 GiB +NO, 113.9% of 79 GiB$", text, re.MULTILINE), text
     assert re.search(r"^  optimizer +6 GiB +0 B$", text, re.MULTILINE), text
     assert "28 x all-gather of bf16[768,256], 10.5 MiB" in text
+    assert "1.5 GiB in 4 of train.py:12:8 (Block.forward)" in text
     assert "18 x pow in float64, 18 elements, train.py:34:82 (step)" in text
 
 
@@ -96,6 +101,34 @@ def test_what_comes_out_of_an_exchange_counts():
     assert _result("((f32[2], /*index=1*/f32[3]), (f32[8], f32[12]))") == "(f32[8], f32[12])"
     found = _exchanges([collective("all-reduce", "f32[8,128]")] * 2 + [collective("all-gather", "s8[3]")])
     assert [(e.kind, e.times, e.bytes) for e in found] == [("all-reduce", 2, 8192), ("all-gather", 1, 3)]
+
+
+def test_what_is_saved_for_a_backward_pass_is_told_by_its_line():
+    """At the fullest place: what each of the three layers has saved, less what is needed no more."""
+    weight = torch.ones(8, 8)
+
+    def loss(x):
+        for _ in range(3):
+            x = (x @ weight).tanh()
+        return x.sum()
+
+    step = torch.compile(torch.func.grad(loss))
+    held = {row.line.rpartition(":")[0].rpartition(":")[2]: row for row in _held(step.lower(torch.ones(4, 8)).jaxpr)}
+    code = loss.__code__
+    layer = held[str(code.co_firstlineno + 2)]
+    assert (layer.times, layer.bytes) == (3, 3 * 4 * 8 * 4)  # the results of tanh, in float32
+    assert sum(row.bytes for row in held.values()) <= 5 * 4 * 8 * 4
+
+
+def test_values_that_are_not_needed_at_once_are_not_added_up():
+    def f(x):
+        for _ in range(10):
+            x = (x + 1).sin()
+        return x * 2
+
+    held = _held(torch.compile(f).lower(torch.ones(100)).jaxpr)
+    assert sum(row.bytes for row in held) == 2 * 400
+    assert _held(torch.compile(lambda x: x * 2).lower(torch.ones(3)).jaxpr) == []
 
 
 def test_each_gpu_is_described_and_has_its_speeds():

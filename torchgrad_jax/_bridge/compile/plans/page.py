@@ -24,6 +24,7 @@ svg .frame { fill: none; stroke: var(--soft); } svg .small { fill: var(--soft); 
 """
 _COLOURS = ("#0b62c4", "#c2540a", "#1b7f3b", "#7a3fb0", "#b3261e", "#0f8a8a", "#8a6d00", "#5b6675")
 _WIDTH, _NAME, _BAR, _STEP = 900, 110, 26, 58
+_SHOWN = 30
 
 
 def page(script: str, plans: Sequence[Plan]) -> str:
@@ -72,6 +73,12 @@ def _table(plans: Sequence[Plan]) -> Iterator[str]:
 
 def _lists(plans: Sequence[Plan]) -> Iterator[str]:
     for plan in plans:
+        if plan.held:
+            yield f"<h2>Held where {html.escape(plan.target)} is fullest, on all devices together</h2>"
+            yield "<div class=wide><table><tr><th>bytes</th><th>values</th><th>line</th></tr>"
+            for h in plan.held[:_SHOWN]:
+                yield f"<tr><td>{size(h.bytes)}</td><td>{h.times}</td><td>{html.escape(h.line)}</td></tr>"
+            yield "</table></div>"
         if plan.exchanges:
             yield f"<h2>Exchanges on {html.escape(plan.target)}</h2><div class=wide><table>"
             yield "<tr><th>kind</th><th>times</th><th>result on each device</th><th>bytes, all together</th></tr>"

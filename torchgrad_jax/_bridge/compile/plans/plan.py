@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import jax
 import numpy as np
+from jax.extend.core import Literal
 
 from ...._core.jax.private import cost_of_module
 from ...._core.jax.target import Target
@@ -63,6 +64,16 @@ class Emulated:
 
 
 @dataclass(frozen=True)
+class Held:
+    """Values of one line of the program that are held where the program holds most: saved for a backward pass, say."""
+
+    line: str
+    times: int
+    bytes: int
+    """Of all devices together, and before the compiler joins steps, which leaves out some of them."""
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a step needs on each device of a target."""
 
@@ -79,6 +90,8 @@ class Plan:
     """No step takes less: the longer of arithmetic and memory traffic at the speeds that the maker names."""
     limited_by: str
     """"arithmetic" or "memory"."""
+    held: list[Held]
+    """Values between inputs and results where these are most, by the line that computes them."""
     exchanges: list[Exchange]
     emulates: bool
     """Whether the chip makes 64-bit numbers of smaller ones, in many instructions each."""
@@ -104,6 +117,7 @@ class Plan:
     def from_json(cls, text: str) -> Plan:
         """The plan that `to_json` wrote."""
         found = json.loads(text)
+        found["held"] = [Held(**row) for row in found["held"]]
         found["exchanges"] = [Exchange(**row) for row in found["exchanges"]]
         found["emulated"] = [Emulated(**row) for row in found["emulated"]]
         return cls(**{field.name: found[field.name] for field in fields(cls)})
@@ -129,6 +143,7 @@ def plan_of(target: Target, low: Lowered) -> Plan:
         bytes=moved,
         seconds=max(of_flops, of_bytes),
         limited_by="arithmetic" if of_flops > of_bytes else "memory",
+        held=max((_held(part.jaxpr) for part in parts), key=_bytes_of),
         exchanges=_exchanges([c for part in parts for c in part.collectives()]),
         emulates=chip.emulates,
         emulated=_emulated(low.jaxpr) if chip.emulates else [],
@@ -189,16 +204,66 @@ def _size(shape: str) -> int:
 # --- what the steps are -----------------------------------------------------------------------------
 
 
+def _line_of(eqn: Any) -> str:
+    return lines_of_users().summarize(eqn.source_info) or "a line that is not known"
+
+
 def _steps(jaxpr: Any, line: str = "") -> Iterator[tuple[Any, str]]:
     """All steps, those of inner programs among them, each with the line of the user's program that takes it."""
     for eqn in jaxpr.eqns:
-        here = line or lines_of_users().summarize(eqn.source_info) or "a line that is not known"
+        here = line or _line_of(eqn)
         yield eqn, here
         for value in eqn.params.values():
             for inner in value if isinstance(value, tuple | list) else (value,):
                 inner = getattr(inner, "jaxpr", inner)
                 if hasattr(inner, "eqns"):
                     yield from _steps(inner, here)
+
+
+def _held(jaxpr: Any) -> list[Held]:
+    """What lies between inputs and results at the step of a program where that is most, in the order of the program.
+
+    Inputs begin as `outside_value`, or are those of the program; `stop_gradient` gives what it is given.
+    """
+    same: dict[Any, Any] = {}
+    last: dict[Any, int] = {}
+    for i, eqn in enumerate(jaxpr.eqns):
+        inputs = [same.get(v, v) for v in eqn.invars if not isinstance(v, Literal)]
+        last |= dict.fromkeys(inputs, i)
+        if eqn.primitive.name == "stop_gradient":
+            same[eqn.outvars[0]] = inputs[0]
+    given = [v for eqn in jaxpr.eqns if eqn.primitive.name == "outside_value" for v in eqn.outvars]
+    for v in (*jaxpr.invars, *jaxpr.constvars, *given, *jaxpr.outvars):
+        if not isinstance(v, Literal):
+            last.pop(same.get(v, v), None)
+    ending: defaultdict[int, list[Any]] = defaultdict(list)
+    for v, i in last.items():
+        ending[i].append(v)
+    live: dict[Any, tuple[int, Any]] = {}
+    fullest = dict(live)
+    now = most = 0
+    for i, eqn in enumerate(jaxpr.eqns):
+        live |= {v: (_bytes_of_value(v.aval), eqn) for v in eqn.outvars if v in last}
+        now += sum(live[v][0] for v in eqn.outvars if v in live)
+        if now > most:
+            most, fullest = now, dict(live)
+        now -= sum(live.pop(v)[0] for v in ending[i] if v in live)
+    times: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    for held, eqn in fullest.values():
+        line = _line_of(eqn)
+        times[line] += 1
+        sizes[line] += held
+    return sorted((Held(line, times[line], n) for line, n in sizes.items()), key=lambda row: -row.bytes)
+
+
+def _bytes_of(held: Sequence[Held]) -> int:
+    return sum(row.bytes for row in held)
+
+
+def _bytes_of_value(aval: Any) -> int:
+    dtype = getattr(aval, "dtype", None)
+    return math.prod(aval.shape) * getattr(dtype, "itemsize", 4) if dtype is not None else 0
 
 
 def _emulated(jaxpr: Any) -> list[Emulated]:
@@ -300,6 +365,9 @@ def _short(text: str) -> str:
 
 
 def _details(plan: Plan) -> Iterator[str]:
+    if plan.held:
+        yield f"held where {plan.target} is fullest, on all devices together:"
+        yield from (f"  {size(h.bytes)} in {h.times} of {h.line}" for h in plan.held[:_SHOWN])
     if plan.exchanges:
         yield f"exchanges on {plan.target}:"
         yield from (f"  {e.times} x {e.kind} of {_short(e.shape)}, {size(e.bytes)}" for e in plan.exchanges[:_SHOWN])
@@ -313,4 +381,4 @@ def _details(plan: Plan) -> Iterator[str]:
         yield from (f"  {name}" for name in plan.host[:_SHOWN])
 
 
-__all__ = ["Emulated", "Exchange", "Plan", "plan_of", "report"]
+__all__ = ["Emulated", "Exchange", "Held", "Plan", "plan_of", "report"]

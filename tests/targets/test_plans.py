@@ -14,7 +14,16 @@ from torchgrad_jax._bridge.compile.inspection import Collective
 from torchgrad_jax._bridge.compile.plans.chips import CHIPS
 from torchgrad_jax._bridge.compile.plans.page import page
 from torchgrad_jax._bridge.compile.plans.plan import (
-    Emulated, Exchange, Held, Plan, _exchanges, _held, _result, report, size, time,
+    Emulated,
+    Exchange,
+    Held,
+    Plan,
+    _exchanges,
+    _held,
+    _result,
+    report,
+    size,
+    time,
 )  # fmt: skip
 from torchgrad_jax._core.jax.target import chips_of, gpus
 

@@ -11,16 +11,17 @@ from .start import module, run, script, source, tell_children
 
 USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
-       python -m torchgrad_jax check [--json] [--all] PATH ...
-       python -m torchgrad_jax compare [--help] [OPTION ...] SCRIPT [ARGUMENT ...]
-       python -m torchgrad_jax plan [--help] SCRIPT --on TARGET ... [-- ARGUMENT ...]
-       python -m torchgrad_jax info
 
-Runs a program written for PyTorch with every `import torch` resolved to torchgrad_jax; with `check`,
-reads its source and lists the names of torch that it uses, without running it; with `compare`, runs it
-here and under torch, and says where the two part; with `plan`, says what its compiled step needs on a
-TPU or GPU that is not here; with `info`, prints what a report of a bug should
-say about the machine and its software.
+Runs a program written for PyTorch with every `import torch` resolved to torchgrad_jax. Other commands:
+
+  check [--json] [--all] PATH ...          list the names of torch in source files, and which are missing
+  compare [OPTION ...] SCRIPT ...          run a script here and under torch: where do the two part?
+  plan SCRIPT --on TARGET ... [-- ...]     what its compiled step needs on a TPU or GPU that is not here
+  doctor                                   what is wrong with this environment, and how to mend it
+  info                                     what a report of a bug should say about machine and software
+  --version                                the version, and that of the torch which it follows
+
+`compare --help` and `plan --help` have the options.
 """
 
 
@@ -47,6 +48,10 @@ def main(argv: Sequence[str] | None = None) -> Any:
         from .info import main as info
 
         return info()
+    if first == "doctor":
+        from .doctor import main as doctor
+
+        return doctor()
     if first == "--version":
         from .. import version
 

@@ -16,6 +16,7 @@ from torchgrad_jax._engine.graph.grad_plan import GradPlan
 from torchgrad_jax._engine.memory import strided
 from torchgrad_jax._engine.passes import segments
 from torchgrad_jax._engine.run import executors
+from torchgrad_jax._engine.run.kernel import traced_later
 
 
 @pytest.fixture
@@ -172,8 +173,7 @@ TREES = {
 @pytest.mark.parametrize("name", TREES)
 def test_functions_of_trees(name, limit):
     fn, args = TREES[name]
-    kernel = jax.jit(fn)
-    run = executors.choose_later(kernel, tg.device("cpu"), limit=limit)
+    run = traced_later(fn, tg.device("cpu"), limit=limit)
     want = jax.jit(fn)(*args)
     for given in (args, jax.tree.map(jnp.asarray, args), args):
         got = run(*given)
@@ -183,14 +183,14 @@ def test_functions_of_trees(name, limit):
     jax.tree.map(np.testing.assert_array_equal, traced, want)
 
 
-def test_a_kernel_is_told_who_runs_it_when_that_is_known():
-    told = []
-    kernel = jax.jit(lambda x: x + 1)
-    run = executors.choose_later(kernel, tg.device("cpu"), told.append)
-    assert not told
-    run(np.ones(3))
-    assert len(told) == 1
-    assert told[0](np.ones(3)).tolist() == [2, 2, 2]
+def test_a_kernel_says_who_runs_it_when_that_is_known():
+    kernel = traced_later(lambda x: x + 1, tg.device("cpu"))
+    assert (kernel.by, kernel.run) == ("", None)
+    assert jax.jit(kernel)(np.ones(3)).tolist() == [2, 2, 2]
+    assert (kernel.by, kernel.run) == ("", None)
+    assert kernel(np.ones(3)).tolist() == [2, 2, 2]
+    assert kernel.by == "numpy"
+    assert kernel.run(np.ones(3)).tolist() == [2, 2, 2]
 
 
 def test_a_graph_whose_gradients_numpy_gives_is_not_compiled_whole(monkeypatch):

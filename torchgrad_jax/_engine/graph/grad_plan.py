@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import operator
 import weakref
 from collections.abc import Callable, Sequence
@@ -23,7 +22,8 @@ from ..._ops.aten import kernel_name, op_name
 from ..._ops.registry import Compares, Grad, NoGradient
 from ..._ops.saved_names import SAVED_TENSORS
 from ..memory.shared_values import LIVE, with_shared_values
-from ..run import executors, joining
+from ..run import joining
+from ..run.kernel import Kernel, of_steps, traced_later
 from ..run.program import Literal
 from ..run.trace import PYTHON_NP, Call, Key, Plan
 from .formula import Formula
@@ -61,7 +61,7 @@ class GradPlan:
             self.edge_leaves = tuple(i for i in self.edge_leaves if i in self.inputs)
         self.edge_grads = tuple(self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves)
         self.node_class = node_class(self.name)
-        self.vjps: dict[Any, Any] = {}
+        self.vjps: dict[Any, Kernel] = {}
         self.calls: dict[Any, Any] = {}
         self._parts: dict[Any, GradPlan] = {}
         self.fused = 0
@@ -176,37 +176,34 @@ class GradPlan:
                 return part.fn([ct for ct in cts if ct is not None], saved, wanted, ins, outs)
         return self.formula.run(cts, saved, wanted, ins, outs, self.formula.cuts if cuts is None else cuts)
 
-    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
+    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Kernel:
         """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
         kernel = self.vjps.get((present, wanted))
         if kernel is None:
-            kernel = self.vjps[present, wanted] = self._wide_vjp(present, wanted)
-        if kernel is None:
-            n = sum(present)
-
-            def run(*args: Any) -> Any:
-                it = iter(args[:n])
-                cts = [next(it) if p else None for p in present]
-                return self.fn(cts, args[n:], wanted)
-
-            run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
-            kernel = self._kernel(run, present, wanted)
+            wide = self._wide_vjp(present, wanted)
+            kernel = self._kernel(present, wanted) if wide is None else Kernel.of_others(wide)
             self.vjps[present, wanted] = kernel
         return kernel
 
-    def _kernel(self, fn: Callable[..., Any], present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
-        """What runs a function of cotangents and saved values: NumPy, if it can."""
-        settle = functools.partial(self.vjps.__setitem__, (present, wanted))
+    def _kernel(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Kernel:
+        """Return a kernel that gives gradients, of cotangents and saved values."""
+        n = sum(present)
+
+        def run(*args: Any) -> Any:
+            it = iter(args[:n])
+            cts = [next(it) if p else None for p in present]
+            return self.fn(cts, args[n:], wanted)
+
+        run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
         device, numbers, me = self.plan.device, self.plan.call.has_numbers, weakref.ref(self.plan)
         steps = self._steps(present, wanted) if device.type == "cpu" else None
-        kernel = executors.jitted(fn, steps)
         if steps is not None:
-            found = executors.choose(kernel, steps, device, settle, me, numbers, None)
+            kernel = of_steps(run, steps, device, me, numbers=numbers)
             if wanted is None and all(present):
-                self._in_numpy = not isinstance(found, executors.Compiled)
-            return found
-        later = executors.choose_later(kernel, device, settle, me, numbers=numbers)
-        return abstract.described(later) if device.type == "meta" else later
+                self._in_numpy = kernel.in_numpy
+            return kernel
+        later = traced_later(run, device, me, numbers=numbers)
+        return Kernel.of_others(abstract.described(later)) if device.type == "meta" else later
 
     def _steps(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Any:
         """The steps of the wanted gradients, as a function of cotangents and saved values, if there is one."""

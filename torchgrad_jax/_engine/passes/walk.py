@@ -307,7 +307,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     args += unpack_arrays(node, task.unpacked)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     kernel = gp.vjps.get((present, pick)) or gp.vjp(present, pick)
-    values = kernel(*args)
+    values = (kernel.run or kernel)(*args)
     if pick is not None:
         values = dict(zip(pick, values))
     out: list[Any] = []

@@ -143,8 +143,8 @@ class InplacePlan(Plan):
         """Let NumPy put a few elements into a large array; where a storage has its memory alone, in place."""
         found, avals = self.found, [aval(self.keys[i]) for i in self.present]
         closed = found.forward().closed() if found is not None else jax.make_jaxpr(self.fn)(*avals)
-        assert self.kernel is not None
-        put_elements(self.kernel, closed)
+        if self.kernel is not None and self.kernel.by != "others":
+            put_elements(self.kernel, closed)
 
 
 def _keep_old_self(gp: GradPlan, leaves: Sequence[Any], array: Any) -> Sequence[Any]:

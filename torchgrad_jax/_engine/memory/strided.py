@@ -395,7 +395,7 @@ def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     if not executors.fits(store, m, m.numel):
         return _Way(getattr(kernel, "traced", kernel))
     host = executors.reading(store, m, conj, neg)
-    return _Way(executors.by_what_is_given(kernel, host), host)
+    return _Way(executors.by_what_is_given(kernel, host), host, kernel)
 
 
 _READERS = _seldom_read.cache.young  # type: ignore[attr-defined] - as `Pool.memo` leaves it
@@ -407,6 +407,8 @@ class _Way(NamedTuple):
     call: Any
     host: Any = None
     """The same for NumPy's arrays, if there are few elements."""
+    compiled: Any = None
+    """What XLA does where NumPy can't, if NumPy does it at all."""
 
 
 @KERNELS.memo(0.125)
@@ -420,7 +422,7 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     if not executors.fits(store, m, max(store.numel, m.numel)) or m.overlaps:
         return _Way(getattr(kernel, "traced", kernel))
     host = executors.writing(store, m, conj, neg)
-    return _Way(executors.by_what_is_given(kernel, host), host)
+    return _Way(executors.by_what_is_given(kernel, host), host, kernel)
 
 
 _WRITERS = _writer.cache.young  # type: ignore[attr-defined]

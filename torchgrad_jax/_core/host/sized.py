@@ -142,7 +142,8 @@ class Code:
         if max([now.elements(v) for v in self._given], default=0) > room.largest:
             raise No
         for work in self._work:
-            _spend(*work(now), 1, room)
+            touched, price = work(now)
+            _spend(touched, price, 1, room)
         for ids, fixed, prices in self._alike:
             touched = max([now.elements(v) for v in ids], default=fixed)
             for (overhead, per_element), times in prices:

@@ -336,7 +336,7 @@ def _convolve(kernel: Kernel, args: Sequence[Any], of_leaves: Callable[..., Any]
     flat.__name__ = flat.__qualname__ = getattr(kernel._fn, "__name__", "convolutions")
     compiled = jit(flat, compiler_options=options_of_xla(*_SIMPLY))
     kernel.count()
-    kernel.settle(_of_values(lambda leaves: compiled(*leaves), kernel.traced, tree))
+    kernel.settle(_of_values(compiled, kernel.traced, tree))
 
 
 def _share(kernel: Kernel, args: Sequence[Any], closed: Any, tree: Any) -> None:
@@ -344,17 +344,17 @@ def _share(kernel: Kernel, args: Sequence[Any], closed: Any, tree: Any) -> None:
     shared = apart(closed)
     if shared is not None:
         kernel.shared = shared
-        kernel.settle(_of_values(lambda leaves: shared(*leaves), kernel.traced, tree))
+        kernel.settle(_of_values(shared, kernel.traced, tree))
 
 
-def _of_values(run: Callable[[Sequence[Any]], Any], traced: Any, tree: Any) -> Callable[..., Any]:
-    """Return a function that gives `run` the leaves of its arguments if they have values; `traced` takes others."""
+def _of_values(run: Callable[..., Any], traced: Any, tree: Any) -> Callable[..., Any]:
+    """Return a function that calls `run` on the leaves of arguments that have values; `traced` takes others."""
 
     def call(*args: Any) -> Any:
         leaves = jax.tree.leaves(args)
         if any(isinstance(x, jax.core.Tracer) for x in leaves):
             return traced(*args)
-        return jax.tree.unflatten(tree, run(leaves))
+        return jax.tree.unflatten(tree, run(*leaves))
 
     return call
 

@@ -20,8 +20,8 @@ import numpy as np
 
 from torchgrad_jax._core.host import code as host
 from torchgrad_jax._core.host.choice import INNER
-from torchgrad_jax._core.host.general import Changed
 from torchgrad_jax._core.host.inline import Unsure
+from torchgrad_jax._core.host.sized import Changed
 from torchgrad_jax._core.jax.sizes import SMALLEST, Size
 from torchgrad_jax._engine.graph import formula as formulas
 from torchgrad_jax._engine.run import templates, trace

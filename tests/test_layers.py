@@ -169,10 +169,13 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.memory.shared_values": frozenset({"_core.state"}),
     "_engine.run.program": frozenset({"_core"}),
     "_engine.run.numbers_apart": frozenset({"_core", "_engine.run.program"}),
-    "_engine.run.executors": frozenset({"_core", "_engine.run.numbers_apart", "_engine.run.program"}),
+    "_engine.run.executors": frozenset({"_core"}),
+    "_engine.run.kernel": frozenset(
+        {"_core", *(f"_engine.run.{name}" for name in ("executors", "numbers_apart", "program"))}
+    ),
     "_engine.run.templates": frozenset({"_core", "_engine.run.program"}),
     "_engine.run.trace": frozenset(
-        {"_core", "_ops", *(f"_engine.run.{name}" for name in ("executors", "joining", "program", "templates"))}
+        {"_core", "_ops", *(f"_engine.run.{name}" for name in ("joining", "kernel", "program", "templates"))}
     ),
     "_engine.graph.formula": frozenset({"_core", "_engine.run"}),
     "_engine.graph.grad_plan": frozenset(

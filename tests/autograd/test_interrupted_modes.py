@@ -19,7 +19,7 @@ from tests.interrupts import PACKAGE, Signal, length, signalled
 from torchgrad_jax import _dynamo, backends, func, serialization
 from torchgrad_jax._bridge.compile.stance import POLICY
 from torchgrad_jax._core.errors import warn
-from torchgrad_jax._core.host import code
+from torchgrad_jax._core.host import space
 from torchgrad_jax._core.jax.running_transforms import current_trace
 from torchgrad_jax._core.state import MODES, SETTINGS, UNDER_JAX
 from torchgrad_jax._engine.tensor import printing
@@ -404,7 +404,7 @@ def test_warnings_of_numpy_are_as_before():
     small = torch.ones(3)
     small + small
     at, before = 0, np.geterr()
-    while signalled(lambda: small + small, at, f"{code.__file__}:kernel"):
+    while signalled(lambda: small + small, at, f"{space.__file__}:kernel"):
         assert np.geterr() == before
         at += 1
     assert at

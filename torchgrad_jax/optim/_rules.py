@@ -24,7 +24,6 @@ from .._core.arrays.placement import MANY, spread_over
 from .._core.host import choice
 from .._core.jax import abstract
 from .._core.jax.caches import KERNELS
-from .._core.jax.own_kernels import jit
 from .._core.jax.target import platform
 from .._core.state import CUT, GRAD, IN_RUN, MODES, UNDER_JAX
 from .._engine.graph.record import PLAIN
@@ -33,6 +32,7 @@ from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor, make, wrap_beside
 from .._engine.overrides.asking import overridden
 from .._engine.run import executors
+from .._engine.run.kernel import traced_later
 from ._cells import Cell, NotElementwise, Row
 from ._scalars import advance, alike, store, take
 
@@ -296,7 +296,7 @@ class _Kernel:
         self.narrow = False
         """Whether its numbers are float32."""
         self.writes: list[Sequence[int]] = []
-        self.step = executors.choose_later(jit(self._step), device, limit=choice.OF_MANY)
+        self.step = traced_later(self._step, device, limit=choice.OF_MANY)
         self.run = self.step
         """What is called outside of programs, with the same results."""
 

@@ -10,7 +10,7 @@ import pytest
 from jax import lax
 
 from torchgrad_jax._core.arrays.division import divide
-from torchgrad_jax._core.host import choice, code as host, lapack, products as host_products, steps as host_steps
+from torchgrad_jax._core.host import choice, code as host, lapack, products as host_products, space, steps as host_steps
 from torchgrad_jax._core.jax.unsplit import unsplit
 from torchgrad_jax._engine.memory.derivative_stops import without_cotangent
 
@@ -282,7 +282,7 @@ def test_half_types_are_moved_and_converted(dtype):
 )
 def test_steps_that_change_nothing_have_no_code(fn, steps):
     closed = jax.make_jaxpr(fn)(jnp.ones((3, 4), "float32"))
-    maker = host.Maker(closed, None, choice.room(closed.jaxpr, MOST))
+    maker = host.Maker(closed, choice.room(closed.jaxpr, MOST))
     assert len(maker._text(maker.outs)) == steps
 
 
@@ -549,7 +549,7 @@ def test_numpy_warns_afterwards_as_before():
 
 def test_without_the_fast_way_to_silence_numpy(monkeypatch):
     monkeypatch.setitem(sys.modules, "numpy._core.umath", None)
-    quietly, loudly = host._warnings()
+    quietly, loudly = space.warnings()
     with np.errstate(divide="raise"):
         token = next(quietly)
         assert np.isinf(np.ones(1) / np.zeros(1)).all()

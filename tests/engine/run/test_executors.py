@@ -16,6 +16,7 @@ from torchgrad_jax._engine.graph.grad_plan import GradPlan
 from torchgrad_jax._engine.memory import strided
 from torchgrad_jax._engine.passes import segments
 from torchgrad_jax._engine.run import executors
+from torchgrad_jax._engine.run.kernel import traced_later
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_views_of_storages_in_any_order_compile_nothing(order):
     view = stored[:, 1:, ::2]
     kernel = strided._seldom_read(stored._st.meta, view._m, False, False)
     np.testing.assert_array_equal(view.numpy(), x[:, 1:, ::2].numpy())
-    assert kernel.compiled._cache_size() == 0
+    assert kernel.compiled.traced._cache_size() == 0
     stored[:, 1] = 7
     want = x.clone()
     want[:, 1] = 7
@@ -85,7 +86,7 @@ def test_looking_at_a_small_view_compiles_nothing(store, memory):
     want = -np.asarray(memory).reshape(-1)[1:36].reshape(5, 7)[:, [0, 3]]
     for array in [memory, np.asarray(memory)] * 10:
         np.testing.assert_array_equal(kernel.call(array, 1), want)
-    assert kernel.compiled._cache_size() == 0
+    assert kernel.compiled.traced._cache_size() == 0
 
 
 def test_arrays_that_are_committed_or_traced_are_left_to_xla(memory, store):
@@ -167,8 +168,7 @@ TREES = {
 @pytest.mark.parametrize("name", TREES)
 def test_functions_of_trees(name, limit):
     fn, args = TREES[name]
-    kernel = jax.jit(fn)
-    run = executors.choose_later(kernel, tg.device("cpu"), limit=limit)
+    run = traced_later(fn, tg.device("cpu"), limit=limit)
     want = jax.jit(fn)(*args)
     for given in (args, jax.tree.map(jnp.asarray, args), args):
         got = run(*given)
@@ -178,14 +178,14 @@ def test_functions_of_trees(name, limit):
     jax.tree.map(np.testing.assert_array_equal, traced, want)
 
 
-def test_a_kernel_is_told_who_runs_it_when_that_is_known():
-    told = []
-    kernel = jax.jit(lambda x: x + 1)
-    run = executors.choose_later(kernel, tg.device("cpu"), told.append)
-    assert not told
-    run(np.ones(3))
-    assert len(told) == 1
-    assert told[0](np.ones(3)).tolist() == [2, 2, 2]
+def test_a_kernel_says_who_runs_it_when_that_is_known():
+    kernel = traced_later(lambda x: x + 1, tg.device("cpu"))
+    assert (kernel.by, kernel.run) == ("", None)
+    assert jax.jit(kernel)(np.ones(3)).tolist() == [2, 2, 2]
+    assert (kernel.by, kernel.run) == ("", None)
+    assert kernel(np.ones(3)).tolist() == [2, 2, 2]
+    assert kernel.by == "numpy"
+    assert kernel.run(np.ones(3)).tolist() == [2, 2, 2]
 
 
 def test_a_graph_whose_gradients_numpy_gives_is_not_compiled_whole(monkeypatch):

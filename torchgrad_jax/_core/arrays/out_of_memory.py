@@ -39,8 +39,6 @@ def guarded(run: Callable[..., Any], dev: device) -> Callable[..., Any]:
         except jax.errors.JaxRuntimeError as error:
             raise explained(error, dev) from error
 
-    kernel.kernel, kernel.check = run, _no_check
-    kernel.guards = run
     return kernel
 
 
@@ -82,10 +80,6 @@ def _sent(x: float) -> Any:
 def _number(x: float) -> Any:
     """What a kernel is given for a number; 0.0 and -0.0 are one key, and NaN is none."""
     return x if x == 0 or x != x else _sent(x)
-
-
-def _no_check(xs: Any) -> None:
-    """A kernel without checks: nothing has to hold before a tape records its step."""
 
 
 def explained(error: BaseException, dev: device) -> BaseException:

@@ -14,15 +14,23 @@ For `x * 2 + 1` of four elements, this makes the function
 There is nothing to compile, and a call costs what NumPy costs. `choice.py` says for which kernels this is done: a
 kernel with a step that the table lacks, or with so much to do that XLA is faster, has no such code. XLA also gets a
 call with a traced value, with an array that was put on a device, or under `jax_debug_nans`.
+
+Steps whose sizes are symbols have such text once, and for given sizes only the numbers in it:
+
+    s0 -> v0 = multiply(a0, a1); v1 = f0(v0)     # f0 sums over a dimension of s0 elements
+    7  -> the same code, with another f0
+
+The maker of code runs over the steps for one choice of sizes. Wherever it compares shapes, it compares those with
+symbols in them, so that each answer is a guard. What depends on sizes is an `Entry`: a name in the code, and how to
+make what it stands for. Whether NumPy is to do it at all is asked for each choice of sizes, as for any kernel.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import repeat
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -30,9 +38,10 @@ import numpy as np
 from jax import lax
 
 from ..jax.own_kernels import jit
-from ..jax.private import DEBUG_INFS, DEBUG_NANS, ArrayImpl
 from . import choice, indexing as host_indexing, inline, shorter, steps as host_steps
 from .inline import Step, Unsure
+from .sized import Changed, Code, Entry, No, SizedStep, check, has_halves, sized, widened
+from .space import COMMON, SIZES, apart, compiled, without_sizes
 
 _ALONE = ("dot_general",)
 """Steps of a program with a loop that XLA may do alone, with NumPy doing the rest."""
@@ -41,8 +50,7 @@ FEW = 16
 """Arguments of which each says itself what is done when NumPy can't take it: XLA does the call."""
 
 
-class No(Exception):
-    """The kernel has a step that only XLA can do, or too much work for NumPy."""
+_NESTED = frozenset(("while", "cond", "custom_linear_solve"))
 
 
 def program(
@@ -64,11 +72,28 @@ def program(
     if closed.effects or not possible():
         return None
     try:
-        maker = Maker(closed, kernel, choice.room(closed.jaxpr, limit, 1.0 if form is None else choice.OF_FORM))
-        derived = maker.function(single)
+        maker = Maker(closed, choice.room(closed.jaxpr, limit, 1.0 if form is None else choice.OF_FORM))
+        return maker.code(single, form is not None).at(None, kernel, form)
     except (No, Unsure):
         return None
-    return derived if form is None or len(maker.args) > FEW else maker.with_form(form, derived, single)
+
+
+def general(source: Any, closed: Any, single: bool, form: bool) -> Code:
+    """Return NumPy code for steps of any sizes.
+
+    Args:
+        source: the steps with symbols, a `Program` of `_engine.run`.
+        closed: the same for one choice of sizes. Variables and steps in it say which of the source they are.
+        single: whether the result is one, and not a list.
+        form: whether there is code that was written by hand.
+    """
+    with source.sizes.deciding() as holds:
+        made = Maker(closed, _ANY_ROOM, source).code(single, form)
+        made.holds = holds()
+    return made
+
+
+_ANY_ROOM = choice.Room(math.inf, math.inf, False)
 
 
 def possible() -> bool:
@@ -86,38 +111,19 @@ class Line(NamedTuple):
     """The values that it reads."""
 
 
-class _Value(NamedTuple):
-    """An operand or a result of a step."""
-
-    aval: Any
-
-
-class _Step(NamedTuple):
-    """A step that takes the place of one of a jaxpr."""
-
-    primitive: Any
-    params: dict[str, Any]
-    invars: list[Any]
-    outvars: list[Any]
-    effects = ()
-
-
-def _of_halves(eqn: Any) -> bool:
-    return any(v.aval.dtype in inline.HALVES for v in (*eqn.invars, *eqn.outvars))
-
-
-def _widened(v: Any) -> _Value:
-    """What stands for a value in float32, if it is one of a half type."""
-    aval = v.aval
-    half = aval.dtype in inline.HALVES
-    return _Value(jax.core.ShapedArray(aval.shape, np.float32, weak_type=aval.weak_type) if half else aval)
-
-
 class Maker:
-    """Code in the making."""
+    """Code in the making.
 
-    def __init__(self, closed: Any, kernel: Any, room: choice.Room) -> None:
-        self.closed, self.room = closed, room
+    Args:
+        closed: the steps, for one choice of sizes.
+        room: how much of that NumPy may do.
+        source: the same steps with symbols, where there are some: a `Program` of `_engine.run`. Variables and steps of
+            `closed` then say which of these they are, and what depends on sizes is looked for.
+    """
+
+    def __init__(self, closed: Any, room: choice.Room, source: Any = None) -> None:
+        self.closed, self.room, self.source = closed, room, source
+        self.loops = any(e.primitive.name == "scan" for e in closed.jaxpr.eqns)
         self.lines: list[Line] = []
         self.made: dict[str, tuple[str, list[str]]] = {}
         """By name, which primitive of which values gave a value."""
@@ -125,7 +131,7 @@ class Maker:
         """The values that a primitive with these parameters gave for these operands: a step is done once."""
         self.views: dict[str, tuple[str, tuple[int, ...]]] = {}
         """By name, what a value is in another shape, and what shape that has."""
-        self.space: dict[str, Any] = {**COMMON, "xla": kernel}
+        self.space: dict[str, Any] = {**COMMON}
         self.constants: dict[Any, str] = {}
         """Names of these by what they are, so that steps of equal ones are the same step."""
         self.known: dict[str, Any] = {}
@@ -143,8 +149,23 @@ class Maker:
         self.spread: dict[str, str] = {}
         """By name, values that were spread."""
         self.count = 0
+        self.entries: list[Entry] = []
+        self.work: list[Callable[[Any], tuple[int, float]]] = []
+        """Of a loop, and of a step whose price depends on more, the elements that it touches, and its price."""
+        self.alike: dict[Any, Counter[tuple[float, float]]] = {}
+        """By what steps touch, how many there are of each price."""
+        self._of_kind: dict[int, int] = {}
+        """By kind of shape and dtype, a value of it."""
+        self._varying: set[str] = set()
+        """Names that stand for the same in each call, which depends on sizes."""
+        self._tuples: dict[str, str] = {}
+        """By the text of a tuple of sizes, its name."""
+        if source is not None:
+            names = {e.primitive.name for e in closed.jaxpr.eqns}
+            if closed.effects or not names.isdisjoint(_NESTED) or not names.isdisjoint(choice.EXCEPTIONS):
+                raise No
         for v in closed.jaxpr.invars:
-            _check(v.aval, halves=True)
+            check(v.aval, halves=True)
         if max([v.aval.size for v in closed.jaxpr.outvars], default=0) > self.room.largest:
             raise No
         self.args = [f"a{i}" for i in range(len(closed.jaxpr.invars))]
@@ -153,8 +174,13 @@ class Maker:
         consts = [self._constant(np.asarray(c)) for c in closed.consts]
         self.outs = self._run(closed.jaxpr, consts, [*map(self._given, self.args, closed.jaxpr.invars)])
 
-    def function(self, single: bool) -> Any:
-        """What came of it."""
+    def code(self, single: bool, form: bool) -> Code:
+        """What came of it; with `form` also for a kernel that has code written by hand."""
+        more, text = choice.OF_FORM if form else 1.0, self._text_of_kernel(single)
+        formed = self._text_with_form(single) if form and len(self.args) <= FEW else None
+        return Code(self, text, formed, choice.LIMIT * more)
+
+    def _text_of_kernel(self, single: bool) -> Any:
         all_args = ", ".join(self.args)
         lines = [f"def kernel({all_args}):", f"    if nans.value or infs.value: return xla({all_args})"]
         few = len(self.args) <= FEW
@@ -177,7 +203,7 @@ class Maker:
             lines += ["    for token in quietly:", *[f"    {line}" for line in body], "        finally: loudly(token)"]
         else:
             lines += body
-        return self._made(lines)
+        return compiled(without_sizes("\n".join(lines), self.space))
 
     def _owned(self, name: str, aval: Any) -> str:
         """A result as an array of its own."""
@@ -186,9 +212,8 @@ class Maker:
         # A ufunc's result has the order of its operands, and is a number where it has no dimensions.
         return f"({name} if {name}.flags.carray else own({name}))" if aval.shape else f"asarray({name})"
 
-    def with_form(self, form: Step | None, derived: Step | None, single: bool) -> Any:
+    def _text_with_form(self, single: bool) -> Any:
         """A function that calls `form`, and `derived` for values that the form does not take."""
-        self.space = {**COMMON, "xla": self.space["xla"], "form": form, "derived": derived}
         all_args = ", ".join(self.args)
         outs = [f"v{i}" for i in range(len(self.outs))]
         result = f"own(form({all_args}))" if single else "[" + ", ".join([f"own({v})" for v in outs]) + "]"
@@ -199,17 +224,14 @@ class Maker:
         lines += [] if single else [f"            {', '.join(outs)}, = form({all_args})"]
         lines += [f"            return {result}"]
         lines += [f"        except untaken: return derived({all_args})", "        finally: loudly(token)"]
-        return self._made(lines)
+        return compiled("\n".join(lines))
 
-    def _made(self, lines: list[str]) -> Any:
-        """The function `kernel` with this text."""
-        return made_of(compiled(without_sizes("\n".join(lines), self.space)), self.space)
-
-    def body(self) -> Step:
+    def body(self) -> Code:
         """NumPy code for the body of a loop, which returns a list of results. The caller has checked the arguments."""
         outs = [self._spread(name) for name in self.outs]
         lines = [f"def body({', '.join(self.args)}):", *[f"    {line}" for line in self._text(outs)]]
-        return self._made([*lines, f"    return [{', '.join(outs)}]"])
+        text = "\n".join([*lines, f"    return [{', '.join(outs)}]"])
+        return Code(self, compiled(without_sizes(text, self.space)), limit=choice.OF_ROUND)
 
     def _text(self, results: Sequence[str]) -> list[str]:
         """The lines that these results depend on."""
@@ -253,73 +275,267 @@ class Maker:
         self.known[name] = self.space[name] = value
         return name
 
-    # -- what is known of steps and values; for code of any sizes more than that
+    def _called(self, fn: Any) -> str:
+        """A name for a function."""
+        name = self._name("f")
+        self.space[name] = fn
+        return name
 
-    def _literal(self, v: Any) -> str:
-        return self._constant(np.asarray(v.val, v.aval.dtype))
+    def _name(self, kind: str) -> str:
+        name = f"{kind}{len(self.space)}"
+        self.space[name] = None
+        return name
+
+    # -- what is known of steps and values
 
     def _shape(self, v: Any) -> Any:
-        """The shape of a value, to be compared with others."""
-        return v.aval.shape
+        """The shape of a value, to be compared with others: with the symbols in it."""
+        return v.aval.shape if self.source is None or v.id is None else self.source.vars[v.id].aval.shape
 
     def _like(self, eqn: Any) -> Any:
         """A step with such shapes."""
-        return eqn
+        return eqn if self.source is None else self.source.eqns[eqn.at]
+
+    def _fixed(self, eqn: Any) -> bool:
+        """Whether nothing about a step depends on sizes."""
+        if self.source is None:
+            return True
+        values = (*eqn.invars, *eqn.outvars)
+        return self.source.params[eqn.at][1] is None and not any(map(self._moves, values))
+
+    def _moves(self, v: Any) -> bool:
+        """Whether the shape of a value depends on sizes."""
+        return self.source is not None and v.id is not None and self.source.moves(v.id)
+
+    def _value(self, name: str) -> Any:
+        """What a name stands for if that is the same in each call, also if it is to be spread."""
+        return self.known.get(self._root(name))
+
+    def _root(self, name: str) -> str:
+        """What a value is spread from."""
+        return self.views[name][0] if name in self.compact and name in self.views else name
+
+    def _literal(self, v: Any) -> str:
+        dt = v.aval.dtype
+        if self.source is None or v.id is None:
+            return self._constant(np.asarray(v.val, dt))
+        name = f"k{v.id}_{dt.name}"
+        if name not in self.space:
+            self.space[name] = None
+            self._varying.add(name)
+            self.entries.append(lambda now, space: space.__setitem__(name, np.asarray(now.numbers[v.id], dt)))
+        return name
+
+    # -- what depends on sizes
+
+    def all_entries(self) -> list[Entry]:
+        """What depends on sizes."""
+        if not self._tuples:
+            return self.entries
+        names, text = [*self._tuples.values()], "".join([f"{t}," for t in self._tuples])
+        tuples = eval(f"lambda s: ({text})")
+        return [lambda now, space: space.update(zip(names, tuples(now.given))), *self.entries]
 
     def _tuple(self, shape: Any) -> str:
         """A shape as text."""
-        return str(shape)
+        if all(n.__class__ is int for n in shape):
+            return str(shape)
+        text = f"({''.join([self.source.sizes.text(n) + ',' for n in shape])})"
+        return self._tuples.get(text) or self._tuples.setdefault(text, self._name("t"))
 
     def _filling(self, v: Any) -> str:
         """The name of a function that spreads a value."""
-        return self._called(host_steps.filling(v.aval))
+        if not self._moves(v):
+            return self._called(host_steps.filling(v.aval))
+        name = self._name("f")
+        self.entries.append(lambda now, space: space.__setitem__(name, host_steps.filling(now.aval(v.id))))
+        return name
+
+    def _filled(self, v: Any, number: Any) -> str:
+        """The name of an array with one number everywhere: it is filled once, and not in each call."""
+        out = self._name("k")
+        if self._moves(v):
+            self.entries.append(lambda now, space: space.__setitem__(out, host_steps.filling(now.aval(v.id))(number)))
+        else:
+            self.space[out] = host_steps.filling(v.aval)(number)
+        return out
+
+    def _from_the_start(self, n: str) -> str | None:
+        """The name of a function that counts places from the start, of an array with a number of elements."""
+        root = self._root(n)
+        if root not in self._varying:
+            size = self.known.get(root)
+            return (
+                None if size is None or size.size != 1 else self._called(host_indexing.from_the_start(int(size.item())))
+            )
+        name = self._name("f")
+
+        def entry(now: Any, space: dict[str, Any]) -> None:
+            space[name] = host_indexing.from_the_start(int(space[root]))
+
+        self.entries.append(entry)
+        return name
+
+    def _again(self, eqn: Any, known: Sequence[Any]) -> Callable[[Any], Any]:
+        """Makes what does a step for given sizes."""
+        primitive = host_steps.STEPS[eqn.primitive.name]
+
+        def make(now: Any) -> Any:
+            step = sized(now, eqn)
+            avals = [v.aval for v in step.invars], [v.aval for v in step.outvars]
+            fn = primitive.make(step.params, *avals)
+            if primitive.knowing is not None:
+                fn = primitive.knowing(step.params, *avals, known) or fn
+            return fn
+
+        return make
 
     def _line(
         self, eqn: Any, fn: Any, target: str, ins: Sequence[str], counts: Sequence[Any], known: Sequence[Any]
     ) -> str:
         """The code of a step; `known` are operands that are the same in each call, or what those are spread from."""
-        inlined = isinstance(fn, inline.Inline)
-        return fn.line(target, ins, counts) if inlined else f"{target} = {self._called(fn)}({', '.join(ins)})"
+        as_it_is = self._is_elementwise(eqn, fn) or fn.__class__ in (inline.Choice, inline.Extreme)
+        if as_it_is or self._fixed(eqn):
+            inlined = isinstance(fn, inline.Inline)
+            return fn.line(target, ins, counts) if inlined else f"{target} = {self._called(fn)}({', '.join(ins)})"
+        again = self._again(eqn, known)
+        if isinstance(fn, inline.Inline):
+            return f"{target} = {self._inlined(fn, again).format(*ins)}"
+        name = self._name("f")
+
+        def entry(now: Any, space: dict[str, Any]) -> None:
+            other = again(now)
+            if other is None or isinstance(other, inline.Inline):
+                raise Changed
+            space[name] = other
+
+        self.entries.append(entry)
+        return f"{target} = {name}({', '.join(ins)})"
+
+    def _inlined(self, fn: Any, again: Callable[[Any], Any]) -> str:
+        """An expression with names for its numbers."""
+        names: list[str] = []
+
+        def named(found: Any) -> str:
+            names.append(self._name("n"))
+            return names[-1]
+
+        text, rest = SIZES.sub(named, fn.text), apart(fn.text)[0]
+
+        def entry(now: Any, space: dict[str, Any]) -> None:
+            other = again(now)
+            if other.__class__ is not fn.__class__ or other.fresh != fn.fresh:
+                raise Changed
+            found, numbers = apart(other.text)
+            if found != rest:
+                raise Changed
+            space.update(zip(names, numbers))
+
+        self.entries.append(entry)
+        return text
+
+    def _shaped(self, eqn: Any) -> None:
+        """Note that a step only gives its operand another shape, and has to for all sizes."""
+        if eqn.primitive.name in ("reshape", "squeeze") or self._fixed(eqn):
+            return
+        again = self._again(eqn, [None] * len(eqn.invars))
+
+        def entry(now: Any, space: dict[str, Any]) -> None:
+            if again(now).__class__ is not inline.Reshape:
+                raise Changed
+
+        self.entries.append(entry)
+
+    def _is_elementwise(self, eqn: Any, fn: Any) -> bool:
+        return host_steps.STEPS[eqn.primitive.name].spreads and fn.__class__ is np.ufunc
 
     def _is_fresh(self, eqn: Any, fn: Any) -> bool:
-        """Whether a step gives its result in new memory."""
-        return isinstance(fn, np.ufunc) or (isinstance(fn, inline.Inline) and fn.fresh)
+        """Whether a step gives its result in new memory, for all sizes."""
+        if isinstance(fn, np.ufunc):
+            return self.source is None or self._is_elementwise(eqn, fn)
+        return isinstance(fn, inline.Inline) and fn.fresh
 
     def _folded(self, eqn: Any, fn: Any, ins: Sequence[str]) -> list[str] | None:
         """The result of a step that is the same in each call."""
-        if fn is None or eqn.primitive.multiple_results or not all(n in self.known for n in ins):
+        if eqn.primitive.multiple_results:
+            return None
+        if not self._fixed(eqn):
+            return self._folded_by_sizes(eqn, ins)
+        if fn is None or not all(n in self.known for n in ins):
             return None
         if not self.room.touch(eqn):
             raise No
         with np.errstate(all="ignore"):
             return [self._constant(np.asarray(fn(*[self.known[n] for n in ins])))]
 
+    def _folded_by_sizes(self, eqn: Any, ins: Sequence[str]) -> list[str] | None:
+        """The result of a step that is the same in each call for the same sizes."""
+        if eqn.primitive.name == "broadcast_in_dim" or not all(n in self.known or n in self._varying for n in ins):
+            return None
+        name, again = self._name("k"), self._again(eqn, [None] * len(ins))
+
+        def entry(now: Any, space: dict[str, Any]) -> None:
+            with np.errstate(all="ignore"):
+                space[name] = np.asarray(again(now)(*[space[n] for n in ins]))
+
+        self.entries.append(entry)
+        self._varying.add(name)
+        return [name]
+
     def _priced(self, eqn: Any, primitive: host_steps.Primitive, fn: Any) -> Any:
         """What does a step, if NumPy is to do it."""
-        price = 0.0 if choice.saves(eqn) else host_steps.cost(primitive, eqn)
-        if (fn is None or price > choice.ALONE) and self.room.loops and eqn.primitive.name in _ALONE:
-            fn, price = _compiled_alone(eqn), choice.ALONE
-        if fn is None or not self.room.touch(eqn) or not self.room.spend(price):
+        if self.source is not None:
+            self._note_price(eqn, primitive)
+        else:
+            price = 0.0 if choice.saves(eqn) else host_steps.cost(primitive, eqn)
+            if (fn is None or price > choice.ALONE) and self.room.loops and eqn.primitive.name in _ALONE:
+                fn, price = _compiled_alone(eqn), choice.ALONE
+            if not self.room.touch(eqn) or not self.room.spend(price):
+                raise No
+        if fn is None:
             raise No
         return fn
 
-    def _shaped(self, eqn: Any, fn: Any) -> None:
-        """Note that a step only gives its operand another shape."""
-
-    def _value(self, name: str) -> Any:
-        """What a name stands for, be it spread or not, if that is the same in each call."""
-        return self.known.get(name)
+    def _note_price(self, eqn: Any, primitive: host_steps.Primitive) -> None:
+        """Note what a step will cost for any sizes."""
+        fixed = max([v.aval.size for v in choice.touching(eqn) if v.id is None], default=0)
+        given = [v.id for v in choice.touching(eqn) if v.id is not None]
+        ids = tuple(sorted({self._of_kind.setdefault(self.source.kinds[v], v) for v in given}))
+        cost = primitive.cost
+        if cost is None:
+            prices = self.alike.setdefault((ids, fixed), Counter())
+            prices[primitive.overhead, primitive.per_element] += 1
+        else:
+            self.work.append(lambda now: (max([now.elements(v) for v in ids], default=fixed), cost(sized(now, eqn))))
 
     def _loop(self, eqn: Any) -> str:
         """The name of a function that does a loop."""
+        if self.source is not None:
+            return self._loop_by_sizes(eqn)
         inner = eqn.params["jaxpr"]
-        body = Maker(inner, None, choice.room(inner.jaxpr, choice.OF_ROUND)).body()
+        body = Maker(inner, choice.room(inner.jaxpr, choice.OF_ROUND)).body().made()
         return self._called(host_steps.loop(eqn.params, body, [v.aval for v in eqn.outvars]))
 
-    def _from_the_start(self, n: str) -> str | None:
-        """The name of a function that counts places from the start, of an array with a number of elements."""
-        size = self.known.get(n)
-        return None if size is None or size.size != 1 else self._called(host_indexing.from_the_start(int(size.item())))
+    def _loop_by_sizes(self, eqn: Any) -> str:
+        if eqn.at not in self.source.bodies:
+            raise No
+        source = self.source.bodies[eqn.at]["jaxpr"]
+        closed = source.at(source.sizes.hints[: source.sizes.n])
+        if any(e.primitive.name == "scan" for e in closed.jaxpr.eqns):
+            raise No
+        body, name = Maker(closed, _ANY_ROOM, source).body(), self._name("f")
+
+        def work(now: Any) -> tuple[int, float]:
+            touched = max([now.elements(v.id) for v in (*eqn.invars, *eqn.outvars) if v.id is not None], default=0)
+            return touched, -choice.ROUND * now.params(eqn.at)["length"]
+
+        def entry(now: Any, space: dict[str, Any]) -> None:
+            made = body.made(source.now(now.given))
+            space[name] = host_steps.loop(now.params(eqn.at), made, [now.aval(v.id) for v in eqn.outvars])
+
+        self.work.insert(0, work)
+        self.entries.append(entry)
+        return name
 
     # -- step by step
 
@@ -364,10 +580,10 @@ class Maker:
             return [moved]
         if (negated := self._sum_of_negatives(eqn, ins)) is not None:
             return [negated]
-        if primitive.spreads and eqn.primitive.name not in host_steps.MOVES and _of_halves(eqn):
+        if primitive.spreads and eqn.primitive.name not in host_steps.MOVES and has_halves(eqn):
             return [self._in_float32(eqn, ins)]
         for v in (*eqn.invars, *eqn.outvars):
-            _check(v.aval, eqn.primitive.name in host_steps.MOVES)
+            check(v.aval, eqn.primitive.name in host_steps.MOVES)
         avals = [v.aval for v in eqn.invars], [v.aval for v in eqn.outvars]
         fn = primitive.make(eqn.params, *avals)
         if (folded := self._folded(eqn, fn, ins)) is not None:
@@ -380,7 +596,7 @@ class Maker:
             fn = primitive.knowing(eqn.params, *avals, known) or fn
         self.warns = self.warns or not host_steps.is_silent(eqn)
         if isinstance(fn, inline.Reshape):
-            self._shaped(eqn, fn)
+            self._shaped(eqn)
             return [self._reshaped(self._spread(ins[0]), self._shape(eqn.invars[0]), self._shape(eqn.outvars[0]))]
         outs = [f"v{self.count + i}" for i in range(len(eqn.outvars))]
         self.count += len(outs)
@@ -403,10 +619,12 @@ class Maker:
 
         Steps that follow have it as it was before, as XLA's have.
         """
+        if self.source is not None:
+            raise No  # such code is made for sizes that are given
         half = next(v.aval for v in (*eqn.outvars, *eqn.invars) if v.aval.dtype in inline.HALVES)
         if not self.room.spend(host_steps.cost_of_rounding(half)):
             raise No
-        wide = _Step(eqn.primitive, eqn.params, [*map(_widened, eqn.invars)], [*map(_widened, eqn.outvars)])
+        wide = SizedStep(eqn.primitive, eqn.params, [*map(widened, eqn.invars)], [*map(widened, eqn.outvars)])
         given = [self._wide(n, v) if v.aval.dtype in inline.HALVES else n for n, v in zip(ins, eqn.invars)]
         (found,) = self._step(wide, given)
         out = eqn.outvars[0]
@@ -419,11 +637,11 @@ class Maker:
     def _wide(self, name: str, v: Any) -> str:
         """A value of a half type in float32."""
         if name not in self.wide:
-            self.wide[name] = self._converted(name, v, _widened(v))
+            self.wide[name] = self._converted(name, v, widened(v))
         return self.wide[name]
 
     def _converted(self, name: str, old: Any, new: Any) -> str:
-        (out,) = self._once(_Step(lax.convert_element_type_p, {"new_dtype": new.aval.dtype}, [old], [new]), [name])
+        (out,) = self._once(SizedStep(lax.convert_element_type_p, {"new_dtype": new.aval.dtype}, [old], [new]), [name])
         return out
 
     def _stays_compact(self, name: str, form: tuple[Any, ...], v: Any) -> None:
@@ -471,14 +689,14 @@ class Maker:
         """A loop with a known number of rounds, or a choice of what to do."""
         self.warns = True
         for v in eqn.outvars:
-            _check(v.aval)
+            check(v.aval)
         if not self.room.touch(eqn):
             raise No
         if eqn.primitive.name == "scan":
             called = self._loop(eqn)
         elif eqn.primitive.name == "cond":
             called = self._called(
-                host_steps.chosen([Maker(b, None, self.room).body() for b in choice.branches_of(eqn)])
+                host_steps.chosen([Maker(b, self.room).body().made() for b in choice.branches_of(eqn)])
             )
         else:
             raise No
@@ -487,12 +705,6 @@ class Maker:
         ins = [*map(self._spread, ins)]
         self._add(outs, f"[{', '.join(outs)}] = {called}({', '.join(ins)})", ins)
         return outs
-
-    def _called(self, fn: Any) -> str:
-        """A name for a function."""
-        name = f"f{len(self.space)}"
-        self.space[name] = fn
-        return name
 
     def _broadcast(self, eqn: Any, of: str) -> str:
         """A value that is to be spread: only its dimensions of one element are made, and where there is one none."""
@@ -524,50 +736,15 @@ class Maker:
         v = self.compact.get(name)
         if v is None:
             return name
-        out = self.spread.get(name)
+        out, number = self.spread.get(name), self._value(name)
+        if out is None and number is not None and not number.shape:
+            out = self.spread[name] = self._filled(v, number)
         if out is None:
             out = self.spread[name] = f"v{self.count}"
             self.count += 1
             self._add([out], f"{out} = {self._filling(v)}({name})", [name])
             self.fresh.add(out)
         return out
-
-
-def made_of(code: Any, space: dict[str, Any]) -> Any:
-    """The function of code, `kernel` or the `body` of a loop, with these names."""
-    exec(code, space)
-    if "body" in space:
-        return space["body"]
-    made, xla = space["kernel"], space["xla"]
-    made.kernel, made.check = getattr(xla, "kernel", xla), _no_check
-    if "derived" in space:
-        made.derived = space["derived"]
-    return made
-
-
-SIZES = re.compile(r"\((?:\d+, ?)+\d*\)|(?<=[\[: ])\d+(?=[:\],])")
-
-
-def without_sizes(text: str, space: dict[str, Any]) -> str:
-    """The text with names for shapes and for places in slices: kernels that differ in these alone have the same."""
-
-    def named(found: re.Match[str]) -> str:
-        name = f"n{len(space)}"
-        space[name] = eval(found[0])
-        return name
-
-    return SIZES.sub(named, text)
-
-
-@functools.lru_cache(4096)
-def apart(text: str) -> tuple[str, tuple[Any, ...]]:
-    """The text without its shapes and places in slices, and these."""
-    return SIZES.sub("", text), tuple(map(eval, SIZES.findall(text)))
-
-
-@functools.lru_cache(2048)
-def compiled(text: str) -> Any:
-    return compile(text, f"{__file__}:kernel", "exec")
 
 
 def _together(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
@@ -615,82 +792,3 @@ def _needed(jaxpr: Any) -> list[Any]:
             kept.append(eqn)
             wanted.update(v for v in eqn.invars if not hasattr(v, "val"))
     return kept[::-1]
-
-
-def _check(aval: Any, halves: bool = False) -> None:
-    """Leave to XLA what computes in half types, save elementwise, and arrays without a plain shape."""
-    shape, dt = getattr(aval, "shape", None), getattr(aval, "dtype", None)
-    if shape is None or not all(isinstance(n, int) for n in shape) or not takes(dt, halves):
-        raise No
-
-
-def takes(dt: Any, halves: bool = False) -> bool:
-    """Whether steps compute in a type; with `halves` whether they move and convert it."""
-    if not isinstance(dt, np.dtype):
-        return False
-    return halves if dt in inline.HALVES else dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
-
-
-def _own(x: Any) -> np.ndarray:
-    """A result as an array of its own."""
-    if x.__class__ is np.ndarray and x.base is None and x.flags.c_contiguous and x.flags.owndata:
-        return x
-    return np.array(x, order="C")
-
-
-def silently(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of NumPy's without its warnings."""
-
-    def call(*args: Any) -> Any:
-        for token in _QUIETLY:
-            try:
-                return fn(*args)
-            finally:
-                _LOUDLY(token)
-        return None  # is not reached, since the loop has no end
-
-    return call
-
-
-def _no_check(xs: Any) -> None:
-    """A kernel without checks: nothing has to hold before its step is recorded."""
-
-
-def _warnings() -> tuple[Iterator[Any], Callable[[Any], Any]]:
-    """What turns NumPy's warnings off, and what sets them as they were.
-
-        for token in quietly:  # turned off, and what was set before is held: no signal comes in between
-            try:
-                return 1 / zeros
-            finally:
-                loudly(token)
-
-    After a call and before its result has a name, Python may run a handler of signals; a loop's next round has no such
-    point. An errstate costs 1 us, the variable behind it 0.1.
-    """
-    try:
-        from numpy._core.umath import _extobj_contextvar, _make_extobj
-
-        quiet = _make_extobj(all="ignore")
-        _extobj_contextvar.reset(_extobj_contextvar.set(quiet))
-        return map(_extobj_contextvar.set, repeat(quiet)), _extobj_contextvar.reset
-    except (ImportError, AttributeError, TypeError):
-        silent: Any = repeat("ignore")
-        return map(np.seterr, silent), lambda before: np.seterr(**before)
-
-
-_QUIETLY, _LOUDLY = _warnings()
-COMMON: dict[str, Any] = {
-    "ndarray": np.ndarray,
-    **inline.NAMES,
-    "own": _own,
-    "Unsure": Unsure,
-    "unfit": (Unsure, OverflowError),
-    "untaken": (Unsure, IndexError, OverflowError),
-    "numbers": frozenset((bool, int, float, complex)),
-    "quietly": _QUIETLY,
-    "loudly": _LOUDLY,
-    "nans": DEBUG_NANS,
-    "infs": DEBUG_INFS,
-    "Array": ArrayImpl,
-}

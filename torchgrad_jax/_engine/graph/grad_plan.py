@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import copy
-import functools
 import operator
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,11 +22,22 @@ from ..._ops.aten import kernel_name, op_name
 from ..._ops.registry import Compares, Grad, NoGradient
 from ..._ops.saved_names import SAVED_TENSORS
 from ..memory.shared_values import LIVE, with_shared_values
-from ..run import executors, joining
+from ..run import joining
+from ..run.kernel import Kernel, of_steps, traced_later
 from ..run.program import Literal
 from ..run.trace import PYTHON_NP, Call, Key, Plan
 from .formula import Formula
 from .node import node_class
+
+
+class Refusal(NamedTuple):
+    """What a backward pass raises in the place of gradients, after the node was recorded like any other."""
+
+    error: Exception
+    about: int | None = None
+    """The number of the gradient that raises; None if all do."""
+    lacks: bool = False
+    """Whether there is no derivative. Where there is one, a pass that stands in for forward mode computes it."""
 
 
 class GradPlan:
@@ -38,30 +48,29 @@ class GradPlan:
     """
 
     __slots__ = (
-        "_in_numpy", "_parts", "calls", "dependent", "diff", "edge_grads", "edge_leaves", "edge_pick", "filled",
-        "formula", "fused", "inputs", "mask", "metas", "name", "node_class", "plan", "save", "saved_in", "saved_out",
-        "saves_tensors", "sources", "vjps",
+        "_in_numpy", "_parts", "alone", "calls", "dependent", "diff", "edge_grads", "edge_leaves", "edge_pick",
+        "filled", "formula", "fused", "inputs", "mask", "metas", "name", "node_class", "plan", "refusal", "save",
+        "saved_in", "saved_out", "saves_tensors", "sources", "vjps",
     )  # fmt: skip
-    raises = False
-    """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
-    alone = False
-    """Whether its nodes only run one by one."""
     unpacks = True
     """Whether its nodes unpack what they saved where no gradient came, too."""
 
-    def __init__(self, plan: Plan, mask: int) -> None:
-        self.plan, self.mask = plan, mask
+    def __init__(self, plan: Plan, mask: int, refusal: Refusal | None = None) -> None:
+        self.plan, self.mask, self.refusal = plan, mask, refusal
         self.inputs = tuple(i for i in range(len(plan.keys)) if mask >> i & 1)
         _check_allowed(plan, self.inputs)
         self.edge_leaves = plan.call.edges(plan.keys) if plan.call.edges else _edge_leaves(plan.keys)
-        name = plan.call.node_name
-        self.name = name if isinstance(name, str) else name(plan.keys)
+        self.name = _node_name(plan)
         # Torch's fallback makes it, and asks which inputs require a gradient.
         if self.name == "NotImplemented":
             self.edge_leaves = tuple(i for i in self.edge_leaves if i in self.inputs)
-        self.edge_grads = tuple(self.inputs.index(i) if i in self.inputs else -1 for i in self.edge_leaves)
+        severed = plan.call.severed(plan.keys)
+        reached = {i: p for p, i in enumerate(self.inputs) if i not in severed}
+        self.edge_grads = tuple(reached.get(i, -1) for i in self.edge_leaves)
+        self.alone = refusal is not None or bool(severed)
+        """Whether its nodes only run one by one."""
         self.node_class = node_class(self.name)
-        self.vjps: dict[Any, Any] = {}
+        self.vjps: dict[Any, Kernel] = {}
         self.calls: dict[Any, Any] = {}
         self._parts: dict[Any, GradPlan] = {}
         self.fused = 0
@@ -73,7 +82,10 @@ class GradPlan:
         """What the gradients look like: each has memory of its own, row by row."""
         self.sources: tuple[int | None, ...] = (None,) * len(self.inputs)
         """Of each gradient that is an incoming one unchanged, the number of that."""
-        self._derive()
+        self.saved_in: tuple[int, ...] = ()
+        self.saved_out: tuple[int, ...] = ()
+        if refusal is None or not refusal.lacks:
+            self._derive()
         # A number with an edge is one that torch turns into a tensor, and saves as one.
         self.saves_tensors = bool(self.saved_out) or any(
             isinstance(plan.keys[i], Meta) or i in self.edge_leaves for i in self.saved_in
@@ -88,7 +100,8 @@ class GradPlan:
     def _derive(self) -> None:
         plan = self.plan
         self.formula = formula = Formula(plan, self.inputs, self.diff, plan.found)
-        self.sources = tuple([formula.source(ref) for ref in formula.grad_refs])
+        if self.refusal is None:
+            self.sources = tuple([formula.source(ref) for ref in formula.grad_refs])
         ins, outs = formula.reads(formula.grad_refs, formula.cuts)
         if plan.call.row.from_inputs is True:  # recorded gradients alone read the numbers
             ins = tuple(dict.fromkeys((*ins, *formula.reads(formula.grad_refs, frozenset())[0])))
@@ -166,6 +179,7 @@ class GradPlan:
 
         `cts` has one entry per differentiable output; None stands for an output that nothing came back to.
         """
+        self.refuse(wanted)
         wanted = tuple(range(len(self.inputs))) if wanted is None else wanted
         ins = self.saved_in if ins is None else ins
         outs = self.saved_out if outs is None else outs
@@ -176,40 +190,54 @@ class GradPlan:
                 return part.fn([ct for ct in cts if ct is not None], saved, wanted, ins, outs)
         return self.formula.run(cts, saved, wanted, ins, outs, self.formula.cuts if cuts is None else cuts)
 
-    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Callable[..., Any]:
+    @property
+    def raises(self) -> bool:
+        """Whether its nodes raise when they run, whether or not anybody waits for what they would give."""
+        said = self.refusal
+        return said is not None and said.about is None and (said.lacks or not MODES.transposing)
+
+    def refuse(self, wanted: Sequence[int] | None = None) -> None:
+        """Raise what a pass raises in the place of the wanted gradients, None for all, if it does."""
+        said = self.refusal
+        if said is None or (MODES.transposing and not said.lacks):
+            return
+        if said.about is None or wanted is None or said.about in wanted:
+            # A new error each time: the one that is kept here would keep the frames that it went through.
+            raise type(said.error)(*said.error.args)
+
+    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Kernel:
         """Compiled ``(*cotangents present, *saved) -> gradients`` of all or the wanted inputs."""
         kernel = self.vjps.get((present, wanted))
         if kernel is None:
-            kernel = self.vjps[present, wanted] = self._wide_vjp(present, wanted)
-        if kernel is None:
-            n = sum(present)
-
-            def run(*args: Any) -> Any:
-                it = iter(args[:n])
-                cts = [next(it) if p else None for p in present]
-                return self.fn(cts, args[n:], wanted)
-
-            run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
-            kernel = self._kernel(run, present, wanted)
+            wide = self._wide_vjp(present, wanted)
+            kernel = self._kernel(present, wanted) if wide is None else Kernel.of_others(wide)
             self.vjps[present, wanted] = kernel
         return kernel
 
-    def _kernel(self, fn: Callable[..., Any], present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Any:
-        """What runs a function of cotangents and saved values: NumPy, if it can."""
-        settle = functools.partial(self.vjps.__setitem__, (present, wanted))
+    def _kernel(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None) -> Kernel:
+        """Return a kernel that gives gradients, of cotangents and saved values."""
+        n = sum(present)
+
+        def run(*args: Any) -> Any:
+            it = iter(args[:n])
+            cts = [next(it) if p else None for p in present]
+            return self.fn(cts, args[n:], wanted)
+
+        run.__name__ = run.__qualname__ = f"{self.plan.call.name}_vjp"
         device, numbers, me = self.plan.device, self.plan.call.has_numbers, weakref.ref(self.plan)
         steps = self._steps(present, wanted) if device.type == "cpu" else None
-        kernel = executors.jitted(fn, steps)
         if steps is not None:
-            found = executors.choose(kernel, steps, device, settle, me, numbers, None)
+            kernel = of_steps(run, steps, device, me, numbers=numbers)
             if wanted is None and all(present):
-                self._in_numpy = not isinstance(found, executors.Compiled)
-            return found
-        later = executors.choose_later(kernel, device, settle, me, numbers=numbers)
-        return abstract.described(later) if device.type == "meta" else later
+                self._in_numpy = kernel.in_numpy
+            return kernel
+        later = traced_later(run, device, me, numbers=numbers)
+        return Kernel.of_others(abstract.described(later)) if device.type == "meta" else later
 
     def _steps(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Any:
         """The steps of the wanted gradients, as a function of cotangents and saved values, if there is one."""
+        if self.refusal is not None:
+            return None
         part = self._part(present)
         if not ({*part.saved_in} <= {*self.saved_in} and {*part.saved_out} <= {*self.saved_out}):
             return None
@@ -269,6 +297,7 @@ class GradPlan:
 
         `form` is what tells a formula that reads inputs alone from another, where values decide between them.
         """
+        self.refuse((which,))
         key = (which, present, form)
         derived = self.calls.get(key)
         if derived is None and not all(present) and self.plan.call.row.joins is None:
@@ -362,81 +391,22 @@ class GradPlan:
         return frozenset(ins), frozenset(outs)
 
 
-class SeveredGradPlan(GradPlan):
-    """A node some of whose gradients are undefined, whatever comes in; its edges are there all the same."""
-
-    __slots__ = ()
-    alone = True
-
-    def __init__(self, plan: Plan, mask: int) -> None:
-        super().__init__(plan, mask)
-        gone = plan.call.severed(plan.keys)
-        self.edge_grads = tuple(-1 if i in gone else p for i, p in zip(self.edge_leaves, self.edge_grads))
+def _node_name(plan: Plan) -> str:
+    """The name of the nodes of a plan."""
+    name = plan.call.node_name
+    return name if isinstance(name, str) else name(plan.keys)
 
 
-class RefusedGradPlan(GradPlan):
-    """A node whose backward raises in torch for these arguments, after it was recorded like any other.
-
-    There is nothing wrong with its derivative: where a pass stands in for forward mode, it is computed.
-    """
-
-    __slots__ = ("about", "complaint")
-    alone = True
-    about: int | None  # the number of the gradient that raises; None if all do
-
-    @property
-    def raises(self) -> bool:
-        """Whether it does, whatever is asked for."""
-        return self.about is None and not MODES.transposing
-
-    def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """Say what torch says."""
-        wanted = args[2] if len(args) > 2 else kwargs.get("wanted")
-        others = self.about is not None and wanted is not None and self.about not in wanted
-        if others or MODES.transposing:
-            return super().fn(*args, **kwargs)
-        said = self.complaint
-        # A new error each time: the one that is kept here would keep the frames that it went through.
-        raise type(said)(*said.args) if isinstance(said, Exception) else RuntimeError(said)
-
-    def _steps(self, *args: Any) -> None:
-        """No steps say what torch says."""
-
-    def call(self, which: int, *args: Any) -> Any:
-        """One gradient as an op of its own, or what torch says."""
-        refused = self.about in (None, which) and not MODES.transposing
-        return self.fn() if refused else super().call(which, *args)
-
-
-class MissingGradPlan(GradPlan):
-    """An op without a derivative: recorded, and an error once a backward pass needs it."""
-
-    __slots__ = ("complaint",)
-    raises = alone = True
-
-    def _derive(self) -> None:
-        self.complaint: Exception | None = None
-        self.saved_in = self.saved_out = ()
-
-    def fn(self, *args: Any, **kwargs: Any) -> list[Any]:
-        """Say which op has no derivative."""
-        if self.complaint is not None:
-            raise type(self.complaint)(*self.complaint.args)
-        call = self.plan.call
-        if self.name != "NotImplemented":  # torch knows the op, and knows that it has no formula
-            raise NotImplementedError(f"the derivative for '{op_name(call.name)}' is not implemented.")
-        name = call.name if call.name == "set_" else f"aten::{op_name(call.name)}"
-        # The call is the in-place form of an operator.
-        if hasattr(call, "inner") and call.argnames[:1] == ("input",):
-            name = name.rstrip("_") + "_"
-        raise RuntimeError(f"derivative for {name} is not implemented")
-
-    def _steps(self, *args: Any) -> None:
-        """There are no steps."""
-
-    def call(self, *args: Any) -> Any:
-        """Say which op has no derivative."""
-        return self.fn()
+def _without_derivative(plan: Plan, name: str) -> Exception:
+    """What an op without a derivative says, whose nodes have this name."""
+    call = plan.call
+    if name != "NotImplemented":  # torch knows the op, and knows that it has no formula
+        return NotImplementedError(f"the derivative for '{op_name(call.name)}' is not implemented.")
+    said = call.name if call.name == "set_" else f"aten::{op_name(call.name)}"
+    # The call is the in-place form of an operator.
+    if hasattr(call, "inner") and call.argnames[:1] == ("input",):
+        said = said.rstrip("_") + "_"
+    return RuntimeError(f"derivative for {said} is not implemented")
 
 
 def _row_major(key: Any) -> Meta:
@@ -516,25 +486,21 @@ def grad_plan(plan: Plan, mask: int) -> GradPlan:
     """The gradient plan for the inputs whose bits are set in `mask`."""
     gp = plan.grads.get(mask)
     if gp is None:
-        call, kind = plan.call, GradPlan
-        if call.row.grad is Grad.MISSING:
-            kind = MissingGradPlan
-        elif call.severed(plan.keys):
-            kind = SeveredGradPlan
-        try:
-            gp = kind(plan, mask)
-            if kind is GradPlan and gp.name == "NotImplemented":
-                gp = MissingGradPlan(plan, mask)
-        except errors.NoDerivative as complaint:
-            gp = MissingGradPlan(plan, mask)
-            gp.complaint = complaint.kind(str(complaint))
-        refused = call.refusal(plan.keys, plan.outs, gp.inputs)
-        if refused:
-            gp = RefusedGradPlan(plan, mask)
-            gp.complaint, gp.about = refused, None
-            gp.sources = (None,) * len(gp.inputs)
-            if isinstance(refused, tuple):
-                gp.complaint, name = refused
-                gp.about = gp.inputs.index(call.argnames.index(name))
-        plan.grads[mask] = gp
+        gp = plan.grads[mask] = _made(plan, mask)
     return gp
+
+
+def _made(plan: Plan, mask: int) -> GradPlan:
+    call, name = plan.call, _node_name(plan)
+    inputs = [i for i in range(len(plan.keys)) if mask >> i & 1]
+    if refused := call.refusal(plan.keys, plan.outs, inputs):
+        said, about = refused if isinstance(refused, tuple) else (refused, None)
+        error = said if isinstance(said, Exception) else RuntimeError(said)
+        number = None if about is None else inputs.index(call.argnames.index(about))
+        return GradPlan(plan, mask, Refusal(error, number))
+    if call.row.grad is Grad.MISSING or (name == "NotImplemented" and not call.severed(plan.keys)):
+        return GradPlan(plan, mask, Refusal(_without_derivative(plan, name), lacks=True))
+    try:
+        return GradPlan(plan, mask)
+    except errors.NoDerivative as complaint:
+        return GradPlan(plan, mask, Refusal(complaint.kind(str(complaint)), lacks=True))

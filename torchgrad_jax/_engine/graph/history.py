@@ -17,7 +17,6 @@ import numpy as np
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import CALLS, KERNELS
-from ..._core.jax.own_kernels import jit
 from ..._core.state import GRAD, MODES, OBSERVED
 from ..._ops.aten import usual_overload
 from ..memory import strided
@@ -31,7 +30,7 @@ from ..memory.tensor import (
     Tensor,
     watchers,
 )
-from ..run import executors
+from ..run.kernel import Kernel, traced_later
 from ..run.trace import Call, Plan
 from .grad_plan import grad_plan
 from .node import Node, accumulator, new_node, node_class
@@ -393,7 +392,7 @@ class CopySlicesPlan:
         self.saves_tensors = True  # a pass frees the write itself, whatever that saved
         self.metas = tuple([meta(k.shape, k.dtype, k.device) for k in self.plan.keys])
         self.sources = (None,) * len(self.inputs)
-        self.vjps: dict[Any, Any] = {}
+        self.vjps: dict[Any, Kernel] = {}
         self.fused = 0
         self.complaint, self.forbidden = "", False
         self.weight = 0
@@ -424,7 +423,7 @@ class CopySlicesPlan:
         out = [new, *grads]
         return out if wanted is None else [out[w] for w in wanted]
 
-    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Any:
+    def vjp(self, present: tuple[bool, ...], wanted: tuple[int, ...] | None = None) -> Kernel:
         """Compiled ``(ct, *saved) -> gradients``."""
         kernel = self.vjps.get(wanted)
         if kernel is None:
@@ -432,12 +431,7 @@ class CopySlicesPlan:
             def copy_slices_vjp(*args: Any) -> Any:
                 return self.fn(args[:1], args[1:], wanted)
 
-            kernel = self.vjps[wanted] = executors.choose_later(
-                jit(copy_slices_vjp),
-                self.base.device,
-                functools.partial(self.vjps.__setitem__, wanted),
-                weakref.ref(self),
-            )
+            kernel = self.vjps[wanted] = traced_later(copy_slices_vjp, self.base.device, weakref.ref(self))
         return kernel
 
     @functools.cached_property

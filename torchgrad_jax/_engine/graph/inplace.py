@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,14 +13,13 @@ import numpy as np
 from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
-from ..._core.jax.own_kernels import jit
 from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, SAYS_GRAD, WRITE_LOCK
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from ..memory import owned
 from ..memory.derivative_stops import under_jax
 from ..memory.strided import check_disjoint, check_writable, is_mirrored, same_memory, warn_of_overlap, write
 from ..memory.tensor import Tensor, alias_of, check_counted, extras, make
-from ..run import executors
+from ..run.kernel import put_elements
 from ..run.trace import Call, Plan, aval, compute_dtype
 from .grad_plan import GradPlan
 from .history import check_captured, check_inplace, edge_of, grad_fn_of, rebase_history
@@ -134,7 +132,7 @@ class InplacePlan(Plan):
 
             fn.__name__ = fn.__qualname__ = call.name
             self.fn, self.found = fn, None
-            self.fwd = self._compiled(fn)
+            self._compile(fn)
         elif me.numel >= owned.FROM and self.device.type == "cpu":
             self._put_elements()
         self.outs, self.single, self.out = (me,), True, me
@@ -145,11 +143,8 @@ class InplacePlan(Plan):
         """Let NumPy put a few elements into a large array; where a storage has its memory alone, in place."""
         found, avals = self.found, [aval(self.keys[i]) for i in self.present]
         closed = found.forward().closed() if found is not None else jax.make_jaxpr(self.fn)(*avals)
-        fwd = executors.putting(jit(self.fn), closed, weakref.ref(self))
-        if fwd is not None and self.kernel[0] is None:
-            self.fwd = fwd
-        elif fwd is not None:
-            self.kernel[0] = fwd
+        if self.kernel is not None and self.kernel.by != "others":
+            put_elements(self.kernel, closed)
 
 
 def _keep_old_self(gp: GradPlan, leaves: Sequence[Any], array: Any) -> Sequence[Any]:
@@ -216,8 +211,8 @@ def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any], mode: int) -> 
         return None
     keys, xs, mask = plain
     plan = writing.plans.get((me._m, *keys))
-    fwd = None if plan is None else plan.kernel[0] or plan.fwd
-    if plan is None or not isinstance(fwd, executors.Putting):
+    kernel = None if plan is None else plan.kernel
+    if plan is None or kernel is None or kernel.put is None:
         return None
     gp = _gradient_of_write(call, plan, mask << 1 | me._rg, leaves)
     if gp is not None and 0 in gp.saved_in:
@@ -225,12 +220,13 @@ def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any], mode: int) -> 
     shown = [jax.ShapeDtypeStruct(me._m.shape, me._m.dtype.np), *xs]  # checks look at the elements of the others
     if call.check is not None:
         check_values(call, leaves, with_absent(leaves, shown))
-    plan.fwd.check(shown)
+    if plan.check is not None:
+        plan.check(shown)
     memory = owned.memory_of(me._st)
     if memory is None:
         return None
     node = None if gp is None else _node_of_write(gp, leaves, mode)
-    fwd.into(memory, xs)
+    kernel.put(memory, xs)
     me._st.stamp += 1
     me._vc.version += 1
     if node is not None:

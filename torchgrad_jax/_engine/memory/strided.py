@@ -25,6 +25,7 @@ from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WRITE_LOCK
 from ..run import executors
+from ..run.kernel import Kernel
 from . import owned
 from .derivative_stops import unrecorded
 from .escapes import before_write
@@ -351,7 +352,7 @@ def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any
 
 def _kernel(fn: Callable[..., Any], out: Meta) -> Any:
     """`fn` compiled, where there is anything to compute."""
-    return abstract.kernel(jit(fn), (out,), True) if out.device.type == "meta" else executors.Jitted(fn)
+    return abstract.kernel(jit(fn), (out,), True) if out.device.type == "meta" else Kernel(fn, counted=True)
 
 
 @KERNELS.memo(0.125)
@@ -392,20 +393,22 @@ def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     """`reader`, as long as it is worth a kernel of its own."""
     kernel = reader(store, m, conj, neg)
     if not executors.fits(store, m, m.numel):
-        return _called(kernel)
-    return executors.OnHost(kernel, executors.reading(store, m, conj, neg))
+        return _Way(getattr(kernel, "traced", kernel))
+    host = executors.reading(store, m, conj, neg)
+    return _Way(executors.by_what_is_given(kernel, host), host, kernel)
 
 
 _READERS = _seldom_read.cache.young  # type: ignore[attr-defined] - as `Pool.memo` leaves it
 
 
-class _Called(NamedTuple):
+class _Way(NamedTuple):
+    """How a view is read or written, given the storage's array, the offset, and what is written."""
+
     call: Any
     host: Any = None
-
-
-def _called(kernel: Any) -> _Called:
-    return _Called(getattr(kernel, "made", kernel))
+    """The same for NumPy's arrays, if there are few elements."""
+    compiled: Any = None
+    """What XLA does where NumPy can't, if NumPy does it at all."""
 
 
 @KERNELS.memo(0.125)
@@ -417,8 +420,9 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
 
     kernel = _kernel(write_view, store)
     if not executors.fits(store, m, max(store.numel, m.numel)) or m.overlaps:
-        return _called(kernel)
-    return executors.OnHost(kernel, executors.writing(store, m, conj, neg))
+        return _Way(getattr(kernel, "traced", kernel))
+    host = executors.writing(store, m, conj, neg)
+    return _Way(executors.by_what_is_given(kernel, host), host, kernel)
 
 
 _WRITERS = _writer.cache.young  # type: ignore[attr-defined]

@@ -22,7 +22,6 @@ from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.python_numbers import Number
 from ..._core.errors import messages as errors
 from ..._core.jax import jit_caches
-from ..._core.jax.own_kernels import jit
 from ..._core.jax.running_transforms import current_trace
 from ..._core.signals import contextmanager
 from ..._core.state import DUAL, IN_RUN, MODES, UNDER_JAX, Modes, next_level
@@ -32,7 +31,6 @@ from ..memory.derivative_stops import is_derived, storage_behind, under_jax, wit
 from ..memory.strided import is_direct, read, read_stored, reader, stored
 from ..memory.tape import Look, Value, aval_of
 from ..memory.tensor import Storage, Tensor, alias_of, make, plain_alias
-from ..run.executors import Jitted
 from .batch import Batch
 from .same_for_all import SameForAll
 from .uses import NO_USES, Uses
@@ -218,14 +216,11 @@ class TracedRun:
         if tape is None:
             with jit_caches.of_all_runs():
                 return fwd(*xs)
-        plain = fwd.__class__ is _COMPILED or fwd.__class__ is Jitted
-        kernel: Any = fwd if plain else getattr(fwd, "kernel", None)
-        if kernel.__class__ is Jitted:
-            kernel = kernel.made
-        if kernel.__class__ is not _COMPILED:
+        kernel = plan.kernel.traced
+        if kernel is None:
             return fwd(*xs)
-        if not plain:
-            fwd.check(xs)
+        if plan.check is not None:
+            plan.check(xs)
         avals = plan.grads.get("avals")
         if avals is None:
             avals = tuple([aval_of(m) for m in plan.outs])
@@ -463,8 +458,6 @@ def _kind_of(number: Any) -> type:
 
 
 _KINDS_OF_NUMBERS: dict[str, type] = {"b": bool, "i": int, "f": float, "c": complex}
-
-_COMPILED = type(jit(lambda: None))
 
 
 def _dense(m: Meta) -> Meta:

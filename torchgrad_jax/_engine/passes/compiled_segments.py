@@ -23,7 +23,7 @@ gives other last bits. Where equal bits are asked for, its kernels are started t
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..._core.arrays import summands, sums
@@ -34,6 +34,7 @@ from ..._core.written_code import compiled
 from ..graph.formula import alone
 from ..run import executors, kept_calls
 from ..run.kept_calls import Step
+from ..run.kernel import Kernel, have_values, traced_later
 
 CALLS = 18
 """How often a segment is called before XLA compiles more of it than one kernel, which takes a second."""
@@ -59,11 +60,11 @@ class Compiled:
     def __init__(self, key: Any, nodes: int = 0, at_once: bool = False) -> None:
         writer = _Writer(*key)
         self.outs: list[tuple[str, int, int, Meta]] = [(kind, number, nr, m) for kind, number, nr, m, _ in writer.outs]
-        self.fn: Callable[..., list[Any]] = writer.function(writer.steps, writer.kernels())
+        self.fn: Callable[..., list[Any]] = writer.function(writer.steps, _calls(writer.kernels()))
         self._key, self._nodes, self._calls = key, nodes, CALLS if at_once else 0
         self._together: Any = None
         """The same with fewer starts of XLA, and with the same bits."""
-        self._whole: Any = None
+        self._whole: Kernel | None = None
         """The same as one kernel, with other last bits."""
 
     def __call__(self, *args: Any) -> Sequence[Any]:
@@ -71,12 +72,13 @@ class Compiled:
         if self._calls < CALLS:
             self._calls += 1
             return self.fn(*args)
-        if not executors.have_values(args):
+        if not have_values(args):
             return self.fn(*args)
         if SETTINGS.deterministic or SETTINGS.equal_bits:
             run = self._together or self._start_together()
         else:
-            run = self._whole or self._fuse()
+            kernel = self._whole or self._fuse()
+            run = kernel.run or kernel
         return run(*args)
 
     def pure(self) -> Callable[..., list[Any]]:
@@ -86,21 +88,21 @@ class Compiled:
 
     def _start_together(self) -> Any:
         writer = _Writer(*self._key)
-        space = writer.kernels()
-        steps = kept_calls.together(writer.steps, writer.given, space, [name for *_, name in writer.outs])
+        kernels = writer.kernels()
+        space = _calls(kernels)
+        steps = kept_calls.together(writer.steps, writer.given, kernels, space, [name for *_, name in writer.outs])
         self._together = self.fn if steps is None or summands.SEVERAL else writer.function(steps, space)
         return self._together
 
-    def _fuse(self) -> Any:
+    def _fuse(self) -> Kernel:
         """Make one kernel of the segment where XLA computes a part of it; NumPy's kernels are as fast one by one."""
         writer = _Writer(*self._key)
         if writer.is_all_in_numpy():
-            self._whole = self.fn
-            return self.fn
+            self._whole = Kernel.of_others(self.fn)
+            return self._whole
         pure = writer.function(writer.steps, writer.formulas())
         device, limit = self._key[1][2].device, choice.OF_MANY + _NODE * self._nodes
-        settle = functools.partial(setattr, self, "_whole")
-        self._whole = executors.choose_later(executors.Jitted(pure, alone(pure)), device, settle, limit=limit)
+        self._whole = traced_later(pure, device, alone=alone(pure), limit=limit)
         return self._whole
 
 
@@ -203,10 +205,9 @@ class _Writer:
     def _kernel(self, *key: Any) -> str:
         return self.called.setdefault(key, f"k{len(self.called)}")
 
-    def kernels(self) -> dict[str, Any]:
+    def kernels(self) -> dict[str, Kernel]:
         """Return the kernels that the walk calls, by name."""
-        made = {name: plan.vjps.get((*key,)) or plan.vjp(*key) for (plan, *key), name in self.called.items()}
-        return {_ADD: executors.add, **made}
+        return {name: plan.vjps.get((*key,)) or plan.vjp(*key) for (plan, *key), name in self.called.items()}
 
     def formulas(self) -> dict[str, Any]:
         """Return what these kernels compute, by name, as functions that JAX can trace."""
@@ -216,7 +217,7 @@ class _Writer:
     def is_all_in_numpy(self) -> bool:
         """Return whether NumPy computes every kernel and sum."""
         small = all(s.sum is None or s.sum.numel <= choice.LARGEST for s in self.steps)
-        return small and all(executors.in_numpy(k) for k in self.kernels().values() if k is not executors.add)
+        return small and all(k.in_numpy for k in self.kernels().values())
 
     def function(self, steps: Sequence[Step], space: dict[str, Any]) -> Any:
         """Return the function that takes these steps, with what their names stand for.
@@ -236,6 +237,11 @@ class _Writer:
         lines.append(f"def backward_pass({', '.join(self.given)}):")
         text = "\n    ".join([*reversed(lines), f"return [{', '.join(results)}]"])
         return compiled(text, space, "backward_pass", __file__)
+
+
+def _calls(kernels: Mapping[str, Kernel]) -> dict[str, Callable[..., Any]]:
+    """Return what to call for kernels and for sums, by name."""
+    return {_ADD: executors.add, **{name: k.run or k for name, k in kernels.items()}}
 
 
 def _formula(plan: Any, present: Sequence[bool], pick: tuple[int, ...] | None, *args: Any) -> list[Any]:

@@ -30,7 +30,7 @@ def recorded_gradients(
     """Each wanted gradient as an op of its own, recorded on the graph."""
     saved = unpack_tensors(node, fitting=True)
     if gp.raises:
-        gp.fn()  # torch raises even where nobody wants the gradient
+        gp.refuse()  # torch raises even where nobody wants the gradient
     if isinstance(gp, CopySlicesPlan):
         return _through_a_part(node, gp, cts[0], saved, wanted)
     return _gradients(node, gp, cts, present, saved, wanted)
@@ -42,7 +42,7 @@ def _through_a_part(node: Node, gp: CopySlicesPlan, ct: Any, saved: list[Any], w
     others = [p if gp.has_self else p - 1 for p in wanted if p or gp.has_self]
     by_pos: dict[int, Any] = {}
     if inner.raises:
-        inner.fn()
+        inner.refuse()
     if others:
         grads = _gradients(node, inner, [apply(gp.cut, (ct, offset))], (True,), rest, others)
         by_pos = {q if gp.has_self else q + 1: g for q, g in grads.items()}

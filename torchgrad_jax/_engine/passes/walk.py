@@ -277,7 +277,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         if gp.unpacks:
             unpack_for_nothing(node, task.unpacked)
         if gp.raises and gp.name == "NotImplemented":  # torch raises even if no gradient came
-            gp.fn()
+            gp.refuse()
         return [None] * len(node.edges)
     positions = gp.edge_grads
     # Torch's identity does not ask which gradients are needed.
@@ -297,7 +297,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     if not wanted:
         unpack_for_nothing(node, task.unpacked)
         if gp.raises:
-            gp.fn()
+            gp.refuse()
         return [None] * len(node.edges)
     if task.create or MODES.bits & DUAL:  # each gradient is an op of its own, and has a tangent
         by_pos = recorded_gradients(node, gp, cts, present, wanted)
@@ -307,7 +307,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     args += unpack_arrays(node, task.unpacked)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     kernel = gp.vjps.get((present, pick)) or gp.vjp(present, pick)
-    values = kernel(*args)
+    values = (kernel.run or kernel)(*args)
     if pick is not None:
         values = dict(zip(pick, values))
     out: list[Any] = []

@@ -14,7 +14,7 @@ XLA for TPUs puts calls into the code around them whatever it is asked, so that 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -25,6 +25,7 @@ from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.private import options_of_xla
 from . import executors
+from .kernel import Kernel
 
 _MOST = 256
 """Kernels of one program."""
@@ -52,19 +53,24 @@ def _options() -> dict[str, Any]:
 
 
 def together(
-    steps: Sequence[Step], given: Sequence[str], space: dict[str, Any], results: Sequence[str]
+    steps: Sequence[Step],
+    given: Sequence[str],
+    kernels: Mapping[str, Kernel],
+    space: dict[str, Any],
+    results: Sequence[str],
 ) -> list[Step] | None:
     """Return the steps with programs in the place of several kernels each, or None where there are none to join.
 
     Args:
         steps: the steps, in an order in which they can run.
         given: the names of the values that are there before.
+        kernels: by name, the kernels that the steps call.
         space: what the names of functions stand for; the programs are added.
         results: the names of the values that are read afterwards.
     """
     if not _options():
         return None
-    programs = {id(s): _in_xla(s, space) for s in steps}
+    programs = {id(s): _in_xla(s, kernels) for s in steps}
     there, pending, out = {*given}, [*steps], []
     while pending:
         group: list[Step] = []
@@ -91,11 +97,11 @@ def together(
     return out if len(out) < len(steps) else None
 
 
-def _in_xla(step: Step, space: dict[str, Any]) -> Callable[..., Any] | None:
+def _in_xla(step: Step, kernels: Mapping[str, Kernel]) -> Callable[..., Any] | None:
     """Return what XLA runs for a step, or None where NumPy computes it, or XLA with other options."""
     if step.sum is not None:
         return executors.add_in_xla if step.sum.numel > choice.LARGEST else None
-    return executors.in_xla(space[step.fn])
+    return kernels[step.fn].joinable
 
 
 def _program(group: Sequence[Step], fns: Sequence[Any], read: set[str], space: dict[str, Any]) -> Step:

@@ -27,8 +27,9 @@ import numpy as np
 
 from ..._core.host import code as host
 from ..._core.host.choice import INNER
-from ..._core.host.general import Aval, Changed, GeneralCode
 from ..._core.host.inline import Unsure
+from ..._core.host.sized import Aval, Changed, Code, No, takes
+from ..._core.host.space import silently
 from ..._core.host.steps import MOVES, STEPS
 from ..._core.jax.evaluate import evaluate
 from ..._core.jax.sizes import NotGeneral, Size, Sizes
@@ -287,7 +288,7 @@ class Program:
         """Whether JAX differentiates these steps as it does the function that they come from."""
         self._made_of_sizes: set[int] = set()
         self.folds = dict.fromkeys(self._folded(self._made_of_sizes))
-        self.codes: dict[Any, list[GeneralCode]] = {}
+        self.codes: dict[Any, list[Code]] = {}
         """By slice, NumPy code for any sizes."""
         self.without: set[Any] = set()
         """The slices that have no NumPy code for any sizes."""
@@ -383,9 +384,9 @@ class Slice(NamedTuple):
         if key in program.without:
             raise Changed
         try:
-            code = GeneralCode(program, self.closed(), self.single, form is not None)
+            code = host.general(program, self.closed(), self.single, form is not None)
             made = code.at(now, kernel, form)
-        except (host.No, Unsure, Changed):
+        except (No, Unsure, Changed):
             program.without.add(key)
             raise Changed from None
         found.append(code)
@@ -569,7 +570,7 @@ def _can_fold(eqn: Any) -> bool:
         return True
     if name not in STEPS or eqn.primitive.multiple_results:
         return False
-    plain = all(host.takes(v.aval.dtype, name in MOVES) for v in (*eqn.invars, *eqn.outvars))
+    plain = all(takes(v.aval.dtype, name in MOVES) for v in (*eqn.invars, *eqn.outvars))
     return plain and _step_of(eqn, eqn.params) is not None
 
 
@@ -582,7 +583,7 @@ def _number(eqn: Any, params: Any, values: Sequence[Any], aval: Any) -> Any:
     if eqn.primitive.name == "from_sizes":
         return np.asarray(eqn.params["fn"](*params["sizes"]), aval.dtype)
     given = [np.asarray(x, v.aval.dtype) for x, v in zip(values, eqn.invars)]
-    return np.asarray(host.silently(_step_of(eqn, params))(*given), aval.dtype)
+    return np.asarray(silently(_step_of(eqn, params))(*given), aval.dtype)
 
 
 def _without(eqn: Equation, hidden: frozenset[int]) -> Equation:

@@ -18,7 +18,7 @@ import jax
 
 from ..._core.arrays.meta import Meta
 from ..._core.errors import warn
-from ..._core.host.general import Aval
+from ..._core.host.sized import Aval
 from ..._core.jax.caches import TEMPLATES, Cache
 from ..._core.jax.private import TRACE_CONTEXT
 from ..._core.jax.sizes import Sizes

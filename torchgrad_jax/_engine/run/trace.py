@@ -26,7 +26,8 @@ from ..._core.errors import messages as errors
 from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS, TEMPLATES, Cache
 from ..._ops.registry import Fits, Grad, Layout, NumberDtype, OpDef, Promote
-from . import executors, joining, templates
+from . import joining, templates
+from .kernel import Kernel, of_steps, traced_later
 from .program import Program, Slice
 
 Key = Meta | type | None
@@ -223,8 +224,8 @@ def _finer(k: Key, dtype: dtypes.dtype) -> bool:
 class Plan:
     """A call for given input metas."""
 
-    __slots__ = ("__weakref__", "any_diff", "call", "device", "diff", "fn", "forward", "fwd", "grads", "kernel",
-                 "found", "keys", "out", "outs", "present", "single", "weight")  # fmt: skip
+    __slots__ = ("__weakref__", "any_diff", "call", "check", "device", "diff", "fn", "forward", "fwd", "found", "grads",
+                 "kernel", "keys", "out", "outs", "present", "single", "weight")  # fmt: skip
 
     def __init__(self, call: Call, keys: tuple[Key, ...]) -> None:
         self._begin(call, keys)
@@ -274,12 +275,12 @@ class Plan:
             jaxpr, outs = self._traced(fn)
             steps, passed = Program(jaxpr).all(self.single), templates.passed_on(jaxpr.jaxpr)
         if self.single and passed is not None:
-            self.fwd = _forwarding(passed)
+            self._run_by(Kernel.of_others(_forwarding(passed)))
         else:
-            self.fwd = self._compiled(self.fn, steps, self._form(casts))
+            self._compile(self.fn, steps, self._form(casts))
         unreal = self.device.type == "meta"
         if not unreal and any(isinstance(k, Meta) and k.device is not self.device for k in keys):
-            self.fwd = _moving(self.fwd, self.device)
+            self._run_by(Kernel.of_others(_moving(self.fwd, self.device)))
         self.outs = tuple(
             meta(tuple(o.shape), dtypes.from_np(o.dtype), self.device, self._strides(o, i)) for i, o in enumerate(outs)
         )
@@ -287,7 +288,7 @@ class Plan:
         self._set_diff()
         joined = self.joined()
         if joined is not None:
-            self.fwd = joining.forward(*joined)
+            self._run_by(Kernel.of_others(joining.forward(*joined)))
         self._without_data()
         if call.row.numbers.fits is not Fits.ANY:
             self._check_numbers(call.row.numbers.fits)
@@ -327,7 +328,9 @@ class Plan:
         self.present = tuple(i for i, k in enumerate(keys) if k is not None)
         # Gradient plans by mask, jvp calls by the leaves with tangents.
         self.grads: dict[Any, Any] = {}
-        self.kernel: list[Any] = [None]  # what a forward with checks runs
+        self.kernel: Kernel | None = None
+        self.check: Callable[[Sequence[Any]], None] | None = None
+        """Refuses numbers and values before the kernel runs; what does both is then `fwd`."""
         self.weight = 0  # how many kernels were compiled for it
 
     def forget(self) -> None:
@@ -345,20 +348,23 @@ class Plan:
             return None
         return call.row.host(dict(zip(call.argnames, self.keys)), **call.statics)
 
-    def _compiled(self, fn: Callable[..., Any], steps: Slice | None = None, form: Any = None) -> Callable[..., Any]:
-        """`fn` as a kernel, or as NumPy code; it is traced when it is called, unless its steps are known."""
+    def _run_by(self, kernel: Kernel) -> None:
+        """Have a kernel compute the results, without checks."""
+        self.kernel, self.check, self.fwd = kernel, None, kernel.run or kernel
+
+    def _compile(self, fn: Callable[..., Any], steps: Slice | None = None, form: Any = None) -> None:
+        """Have `fn` compute the results; it is traced when it is called, unless its steps are known."""
         me = weakref.ref(self)
-        settle, kernel = functools.partial(_settle, me), executors.jitted(fn, steps)
-        kernel.plan = me
         if steps is None:
-            return executors.choose_later(kernel, self.device, settle, me)
-        numbers = self.call.has_numbers
-        return executors.choose(kernel, steps, self.device, settle, me, numbers, form)
+            self._run_by(traced_later(fn, self.device, me, is_forward=True))
+        else:
+            numbers = self.call.has_numbers
+            self._run_by(of_steps(fn, steps, self.device, me, numbers=numbers, form=form, is_forward=True))
 
     def _without_data(self) -> None:
         """Let the forward of tensors without data only describe its results."""
         if self.device.type == "meta":
-            self.fwd = abstract.kernel(self.fwd, self.outs, self.single)
+            self._run_by(Kernel.of_others(abstract.kernel(self.fwd, self.outs, self.single)))
 
     def _check_numbers(self, how: Fits) -> None:
         """Let the forward refuse numbers that do not fit the dtype of the result."""
@@ -385,8 +391,8 @@ class Plan:
         ]
         if not places and not read:
             return
-        inner, held = self.fwd, self.kernel
-        held[0] = inner
+        assert self.kernel is not None
+        kernel = self.kernel
 
         def check(xs: Sequence[Any]) -> None:
             for n in places:
@@ -397,10 +403,9 @@ class Plan:
 
         def checked(*xs: Any) -> Any:
             check(xs)
-            return held[0](*xs)
+            return (kernel.run or kernel)(*xs)
 
-        checked.check, checked.kernel = check, getattr(inner, "kernel", inner)
-        self.fwd = checked
+        self.check, self.fwd = check, checked
 
     def joined(self) -> tuple[Any, Meta, int, bool] | None:
         """For a call that joins more tensors than one kernel should: how it does."""
@@ -486,22 +491,11 @@ class ViewPlan(Plan):
 
         self.fn = fn = of(call.run)
         self.forward = None
-        self.fwd = self._compiled(fn)
+        self._compile(fn)
         self.single, self.outs, self.out = not multi, outs, outs[0]
         self.found = self._of_template(of)
         self._without_data()
         self._set_diff()
-
-
-def _settle(owner: Callable[[], Plan | None], run: Any) -> None:
-    """Let a plan call this from now on."""
-    plan = owner()
-    if plan is None:
-        return
-    if plan.kernel[0] is None:
-        plan.fwd = run
-    else:
-        plan.kernel[0] = run
 
 
 def _forwarding(at: int) -> Callable[..., Any]:

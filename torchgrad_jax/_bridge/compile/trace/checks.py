@@ -24,7 +24,7 @@ from ...._core.arrays import devices
 from ...._core.errors.checks import Bounds, Check, Condition, readable
 from ...._core.jax.own_kernels import jit
 from ...._engine.modes.written_steps import evaluate_written, placeholder
-from ...._engine.run.executors import choose_later
+from ...._engine.run.kernel import traced_later
 from .equal_steps import called
 
 _CHEAP_KINDS = frozenset(["arg", "draw", "given", "number", "tensor"])
@@ -110,7 +110,7 @@ class Checks:
         def fails(*values: Any) -> Any:
             return any_of(evaluate_written(steps, (), dict(zip(inputs, values)), consts))
 
-        return choose_later(jit(fails), devices.default_device(), limit=math.inf)
+        return traced_later(fails, devices.default_device(), limit=math.inf)
 
     def fails_ahead(self, values: Sequence[Any]) -> Any:
         """Whether a check fails that does not wait for the program, in a trace and of the values of all sources."""

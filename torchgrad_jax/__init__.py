@@ -87,10 +87,11 @@ if _TYPE_CHECKING:  # for editors: where each function is declared
 
 _SUBMODULES = (
     "_C", "_VF", "__config__", "__future__", "_custom_ops", "_dynamo", "_functorch", "_guards", "_higher_order_ops",
-    "_inductor", "_jit_internal", "_prims_common", "_settings", "_subclasses", "_tensor", "_tensor_str", "_utils",
-    "_vmap_internals", "accelerator", "amp", "ao", "backends", "classes", "compiler", "cpu", "cuda", "distributed",
+    "_inductor", "_jit_internal", "_logging", "_prims_common", "_settings", "_subclasses", "_tensor", "_tensor_str",
+    "_utils", "_vmap_internals", "accelerator", "amp", "ao", "backends", "classes", "compiler", "cpu", "cuda",
+    "distributed",
     "distributions", "export", "fft", "func", "functional", "futures", "fx", "hub", "interop", "jit", "library",
-    "linalg", "masked", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
+    "linalg", "masked", "monitor", "mps", "multiprocessing", "nested", "nn", "onnx", "ops", "optim", "overrides",
     "profiler", "quantization", "quasirandom", "random", "return_types", "serialization", "signal", "sparse",
     "special", "storage", "testing", "torch_version", "types", "utils", "version", "xpu",
 )  # fmt: skip
@@ -121,6 +122,7 @@ _LAZY = {
     "PyTorchFileReader": "serialization._options",
     "ScriptModule": "jit",
     "get_device_module": "accelerator",
+    "thread_safe_generator": "random",
     "install_as_torch": "_alias",
 }  # fmt: skip
 _UNLISTED = {"set_vital": "_settings"}

@@ -62,6 +62,7 @@ from . import _custom_ops as _custom_ops
 from . import _dynamo as _dynamo
 from . import _functorch as _functorch
 from . import _higher_order_ops as _higher_order_ops
+from . import _logging as _logging
 from . import _settings as _settings
 from . import _subclasses as _subclasses
 from . import _tensor as _tensor
@@ -90,6 +91,7 @@ from . import jit as jit
 from . import library as library
 from . import linalg as linalg
 from . import masked as masked
+from . import monitor as monitor
 from . import multiprocessing as multiprocessing
 from . import nn as nn
 from . import ops as ops
@@ -165,6 +167,7 @@ from .autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from .futures import Future as Future
 from .jit import ScriptModule as ScriptModule
 from .nn._scan_layers import scan_layers as scan_layers
+from .random import thread_safe_generator as thread_safe_generator
 from .serialization import load as load
 from .serialization import save as save
 from .serialization._options import PyTorchFileReader as PyTorchFileReader

@@ -104,6 +104,9 @@ def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor
 def matrix_rank(input: Tensor, tol: Tensor | _Number | None = None, hermitian: _bool = False, *, atol: Tensor | _Number | None = None, rtol: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
     """How many singular values exceed the tolerance."""
 
+def matrix_sqrth(input: Tensor) -> Tensor:
+    """The positive definite square roots of positive definite matrices, of which the lower triangle is read."""
+
 def multi_dot(tensors: Sequence[Tensor], *, out: Tensor | None = None) -> Tensor:
     """The product of several matrices in the cheapest order."""
 
@@ -112,6 +115,9 @@ def norm(A: Tensor, ord: Any = None, dim: _int | Sequence[_int] | None = None, k
 
 def pinv(input: Tensor, rcond: Tensor | _Number | None = None, hermitian: _bool = False, *, atol: Tensor | _Number | None = None, rtol: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
     """Moore-Penrose pseudo-inverses; singular values below the tolerance count as zero."""
+
+def polar(A: Tensor, *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.linalg_polar:
+    """Factors with orthonormal columns, and Hermitian positive semidefinite ones, whose product is the matrix."""
 
 def qr(A: Tensor, mode: str = 'reduced', *, out: tuple[Tensor, ...] | list[Tensor] | None = None) -> _return_types.linalg_qr:
     """Q with orthonormal columns and upper triangular R with A = Q R."""

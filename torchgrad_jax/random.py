@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ._core.random.generator import OWN as _OWN
 from ._functions import random as _random
 
 default_generator = _random.default_generator
@@ -12,4 +13,18 @@ manual_seed = _random.manual_seed
 seed = _random.seed
 set_rng_state = _random.set_rng_state
 
-__all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state"]
+
+def thread_safe_generator() -> _random.Generator | None:
+    """The generator of the worker of a `DataLoader` that the caller is, where the worker is a thread; else None.
+
+    None means the default generator, as `generator=` takes it.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> torch.random.thread_safe_generator() is None
+        True
+    """
+    return _OWN.generator  # type: ignore[no-any-return]
+
+
+__all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state", "thread_safe_generator"]

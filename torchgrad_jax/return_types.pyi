@@ -217,6 +217,14 @@ class linalg_lu_out(NamedTuple):
     L: Tensor
     U: Tensor
 
+class linalg_polar(NamedTuple):
+    U: Tensor
+    H: Tensor
+
+class linalg_polar_out(NamedTuple):
+    U: Tensor
+    H: Tensor
+
 class linalg_qr(NamedTuple):
     Q: Tensor
     R: Tensor

@@ -1,12 +1,13 @@
 """torch.export: a module as a program, of any size where asked for, with its parameters, in a file; against torch."""
 
+import dataclasses
 import importlib
 import io
 
 import pytest
 
 import torchgrad_jax as tg
-from tests.programs import Programs
+from tests.programs import Programs, attempt
 
 pytest.importorskip("flatbuffers")
 program = Programs()
@@ -167,3 +168,63 @@ def test_a_file_stays_as_it_was_if_a_program_cannot_be_written(tmp_path, monkeyp
         part(tg).save(program, path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@program
+def dimensions_by_tensor(m):
+    e = part(m)
+    batch = e.Dim("batch")
+    x, y, z = m.ones(4, 3), m.ones(4, 2), m.ones(1)
+    shapes = e.ShapesCollection()
+    shapes[x] = (batch, None)
+    shapes[y] = {0: batch}
+    call = m.nn.Module()
+    call.forward = lambda first, others, *rest, k=None: first
+    given = (
+        lambda: shapes.dynamic_shapes(call, (x, [y, 3])),
+        lambda: shapes.dynamic_shapes(call, (x, {"a": y}, y), {"k": y}),
+        lambda: shapes.dynamic_shapes(call, (x, [1])),
+        lambda: shapes.dynamic_shapes(call, (x,)),
+        lambda: shapes.__setitem__(x, {}),
+        lambda: (shapes[z], len(shapes)),
+    )
+    return [attempt(g) if not isinstance(g, dict) else g for g in given]
+
+
+@program
+def dataclasses_go_in_and_come_out(m):
+    @dataclasses.dataclass
+    class Batch:
+        x: object
+        scale: int = 2
+        mask: object = None
+
+    class Net(m.nn.Module):
+        def forward(self, batch, others):
+            return Batch(batch.x * batch.scale, 3, others[0])
+
+    e = part(m)
+    e.register_dataclass(Batch)
+    x, y = m.ones(4, 3), m.ones(5)
+    shapes = e.ShapesCollection()
+    shapes[x] = {0: e.Dim("rows")}
+    run = e.export(Net(), (Batch(x), [y]), dynamic_shapes=shapes).module()
+    found = run(Batch(m.ones(2, 3)), [y])
+    return found.x, found.scale, found.mask, attempt(lambda: e.register_dataclass(dict))
+
+
+def test_entries_for_dataclasses_may_be_lists_in_the_order_of_their_fields():
+    @dataclasses.dataclass
+    class Batch:
+        x: object
+        mask: object = None
+
+    class Net(tg.nn.Module):
+        def forward(self, batch):
+            return batch.x * 2
+
+    e = part(tg)
+    e.register_dataclass(Batch)
+    for entry in ([{0: e.Dim("rows")}], {"x": {0: e.Dim("rows")}}):
+        run = e.export(Net(), (Batch(tg.ones(4, 3)),), dynamic_shapes=(entry,)).module()
+        assert run(Batch(tg.ones(2, 3))).shape == (2, 3)

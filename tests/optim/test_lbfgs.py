@@ -192,3 +192,27 @@ def test_line_searches_of_others(same, name):
 
 def test_places_between_two_points(same):
     same(smallest_in_intervals)
+
+
+# --- what torch 2.14 has --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{"max_iter": 6}, {"line_search_fn": "strong_wolfe", "max_iter": 4}])
+def test_a_maximum_is_the_minimum_of_the_negative(options):
+    def negative(m, a, b):
+        return -quadratic(m, a, b)
+
+    least = minimise(tg, quadratic, options, 2)
+    most = minimise(tg, negative, {**options, "maximize": True}, 2)
+    assert most[0] == [-x for x in least[0]]
+    assert most[1] == [-x for x in least[1]]
+    assert tg.equal(most[2], least[2])
+    assert tg.equal(most[3], least[3])
+
+
+def test_only_a_maximum_is_a_key_of_the_state():
+    p = [tg.zeros(2, requires_grad=True)]
+    assert "maximize" not in tg.optim.LBFGS(p).state_dict()["param_groups"][0]
+    other = tg.optim.LBFGS(p)
+    other.load_state_dict(tg.optim.LBFGS(p, maximize=True).state_dict())
+    assert other.param_groups[0]["maximize"] is True

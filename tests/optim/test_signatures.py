@@ -55,6 +55,10 @@ METHODS = [
 ]
 
 
+LATER = {"LBFGS": ["maximize"]}
+"""Arguments that torch has since 2.14."""
+
+
 def shape(fn):
     """Names, kinds and defaults of the arguments."""
     rows = inspect.signature(fn).parameters.values()
@@ -63,7 +67,10 @@ def shape(fn):
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_optimizer(name, same):
-    same(program(f"init-{name}", lambda m: shape(getattr(m.optim, name).__init__)))
+    def run(m):
+        return [row for row in shape(getattr(m.optim, name).__init__) if row[0] not in LATER.get(name, [])]
+
+    same(run, f"init-{name}")
 
 
 @pytest.mark.parametrize("name", METHODS)

@@ -2,6 +2,7 @@
 
 import pytest
 
+import torchgrad_jax as tg
 from tests.engine.helpers import Programs, program
 
 from .training import train
@@ -88,6 +89,23 @@ def test_muon(name, same):
         return train(m, make, steps=8, shapes=((4, 6), (6, 3)))
 
     same(run, f"muon-{name}")
+
+
+@pytest.mark.parametrize("shape", [(6, 3), (3, 6), (4, 4)])
+def test_muon_by_the_ratio_of_the_sides(shape):
+    """torch 2.14: the "original" step without its lower bound of 1."""
+
+    def step(kind):
+        tg.manual_seed(0)
+        p = tg.randn(*shape, requires_grad=True)
+        before = p.detach().clone()
+        (p * p).sum().backward()
+        tg.optim.Muon([p], lr=0.1, weight_decay=0.0, adjust_lr_fn=kind).step()
+        return p.detach() - before
+
+    rows, columns = shape
+    factor = (rows / columns) ** 0.5 / max(1, rows / columns) ** 0.5
+    assert tg.allclose(step("spectral_unclamped"), step("original") * factor, atol=1e-6)
 
 
 SCHEDULES = {

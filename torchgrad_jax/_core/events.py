@@ -35,6 +35,15 @@ class Observer:
         """Around the node's own computation, given the gradients that came."""
         return run()
 
+    def open_stretch(self, name: str) -> Any:
+        """A stretch of the program that `record_function` names begins; gives what `close_stretch` gets."""
+
+    def close_stretch(self, opened: Any) -> None:
+        """The stretch ends."""
+
+    def node_recorded(self, node: Any) -> None:
+        """A node was made, of an operation or of a leaf whose gradient somebody asked for."""
+
 
 def attach(observer: Observer) -> None:
     """Let an observer stand around what the current thread runs; the last one stands innermost."""
@@ -45,6 +54,14 @@ def detach(observer: Observer) -> None:
     """End that."""
     others = tuple(o for o in MODES.observers if o is not observer)
     MODES.own |= {"observers": others, "bits": bits_for(others, MODES.anomaly)}
+
+
+def node_recorded(node: Any) -> None:
+    """Tell anomaly detection and the observers that a node was made."""
+    if MODES.anomaly is not None:
+        MODES.anomaly.node_recorded(node)
+    for observer in MODES.observers:
+        observer.node_recorded(node)
 
 
 def bits_for(observers: Sequence[Any], anomaly: Any) -> int:

@@ -4,31 +4,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._bridge.compile.explain import one_program_per_shape as _one_program_per_shape
 from .._core.errors.messages import missing as _missing
-from ..compiler import (
+from ..compiler import is_compiling as is_compiling, list_backends as list_backends, reset as reset
+from . import compiled_autograd as compiled_autograd, config as config, decorators as decorators, exc as exc
+from ._explain import ExplainOutput as ExplainOutput, explain as explain
+from .decorators import (
     allow_in_graph as allow_in_graph,
     assume_constant_result as assume_constant_result,
     disable as disable,
-    is_compiling as is_compiling,
-    list_backends as list_backends,
-    reset as reset,
+    error_on_graph_break as error_on_graph_break,
+    graph_break as graph_break,
+    mark_dynamic as mark_dynamic,
+    mark_static as mark_static,
+    mark_static_address as mark_static_address,
+    maybe_mark_dynamic as maybe_mark_dynamic,
+    nonstrict_trace as nonstrict_trace,
     set_stance as set_stance,
+    substitute_in_graph as substitute_in_graph,
 )
-from . import config as config, exc as exc
-
-
-def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
-    """A warning: each shape is compiled for itself, and all are right."""
-    _one_program_per_shape("mark_dynamic()")
-
-
-def mark_static(t: Any, index: Any = None) -> None:
-    """Nothing: each shape is compiled for itself."""
-
-
-def mark_static_address(t: Any, guard: bool = True) -> None:
-    """Nothing: XLA decides where arrays are."""
 
 
 def is_dynamo_supported() -> bool:
@@ -36,9 +29,5 @@ def is_dynamo_supported() -> bool:
     return True
 
 
-def graph_break(msg: str = "") -> None:
-    """Nothing outside of compiled code."""
-
-
 # `eval_frame` needs nn, which is above this package.
-__getattr__ = _missing(__name__, OptimizedModule="eval_frame")
+__getattr__: Any = _missing(__name__, OptimizedModule="eval_frame")

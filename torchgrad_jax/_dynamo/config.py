@@ -109,6 +109,7 @@ _KINDS = {"recompile_limit": int, "cache_size_limit": int}
 
 _WITHOUT_EFFECT: dict[str, Any] = {
     "capture_scalar_outputs": False,
+    "compiled_autograd": False,
     "optimize_ddp": True,
     "reorderable_logging_functions": set(),
     "skip_fwd_side_effects_in_bwd_under_checkpoint": False,

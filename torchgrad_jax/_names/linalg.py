@@ -22,4 +22,5 @@ from .._ops.linalg import linalg_lu as lu, linalg_lu_solve as lu_solve
 from .._ops.lstsq import linalg_matrix_rank as matrix_rank, linalg_pinv as pinv
 from .._ops.matmul import linalg_cross as cross
 from .._ops.matrix_exp import linalg_matrix_exp as matrix_exp
+from .._ops.polar import linalg_matrix_sqrth as matrix_sqrth, linalg_polar as polar
 from .._ops.reduce import linalg_vector_norm as vector_norm

@@ -8,8 +8,8 @@ from .registry import TABLE as TABLE
 FAMILIES = (
     "shape", "joining", "signs", "rounding", "powers", "trigonometry", "gamma", "xlogy", "arith", "compare",
     "activation", "loss", "reduce", "extrema", "scan", "sort", "index", "scatter", "embedding", "matmul", "linalg",
-    "lstsq", "matrix_exp", "decomp", "ldl", "fft", "conv", "pool", "norm", "attention", "vision", "pad", "resize",
-    "grid", "layers", "incomplete_gamma", "special", "copies", "recurrent", "norms", "gamma_grads",
+    "lstsq", "matrix_exp", "polar", "decomp", "ldl", "fft", "conv", "pool", "norm", "attention", "vision", "pad",
+    "resize", "grid", "layers", "incomplete_gamma", "special", "copies", "recurrent", "norms", "gamma_grads",
 )  # fmt: skip
 
 for _family in FAMILIES:

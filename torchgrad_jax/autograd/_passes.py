@@ -144,7 +144,8 @@ def _root(i: int, t: Any, given: Any) -> tuple[tuple[Node, int], Meta]:
         if edge is None:
             raise RuntimeError(errors.NO_GRAPH.format(index=i))
         if edge[0].__class__ is not AccumulateGrad:
-            return edge, t._m
+            given_dtype = given._m.dtype if isinstance(given, Tensor) else t._m.dtype
+            return edge, t._m if edge[0]._grad_dtypes is None else edge[0].grad_meta(edge[1], given_dtype)
         return edge, leaf_grad_meta(t, given._m.dtype if isinstance(given, Tensor) else t._m.dtype)
     if not isinstance(t, GradientEdge):
         raise RuntimeError(f"element {i} of tensors tuple is neither a Tensor nor a GradientEdge")

@@ -70,6 +70,12 @@ class Recorder(events.Observer):
         return (perf_counter_ns() - self.began) / 1000
 
     # -- what the engine tells
+    def open_stretch(self, name: str) -> FunctionEvent:
+        return self.open(name, STRETCH)
+
+    def close_stretch(self, opened: FunctionEvent) -> None:
+        self.close(opened)
+
     def op(self, name: str, kind: str, args: Sequence[Any], run: events.Run) -> Any:
         label = self._label(name, kind)
         if label is None:

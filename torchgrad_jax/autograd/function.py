@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from typing import Any
 
 from .._bridge.jax_side.interop import apply_traced
-from .._core.arrays import tree
+from .._core.arrays import dtypes as _dtypes, tree
 from .._core.errors import warn
 from .._core.state import GRAD, MODES
 from .._engine.graph.history import requires_grad_of
@@ -27,6 +27,8 @@ _function_ids = itertools.count()
 
 class FunctionCtx:
     """What the methods of a `Function` share: saved tensors, marks, and attributes of your own."""
+
+    _grad_dtypes: Any = None
 
     def save_for_backward(self, *tensors: Tensor) -> None:
         """Keep tensors for the backward, once per forward.
@@ -75,6 +77,22 @@ class FunctionCtx:
             args: outputs of the forward.
         """
         self.non_differentiable = args
+
+    def set_output_grad_dtype(self, *dtypes: Any) -> None:
+        """Say in which dtype the backward gets the gradient of each output, once per forward.
+
+        For example, a Function that returns bfloat16 and adds up its gradient in float32 declares `torch.float32`.
+
+        Args:
+            dtypes: one per value that the Function returns: a dtype, or None for a gradient in the dtype that it comes
+                in, and for what has no gradient. Without this call each gradient comes in the dtype of its output.
+        """
+        if self._grad_dtypes is not None:
+            raise RuntimeError("set_output_grad_dtype can only be called once")
+        for d in dtypes:
+            if d is not None and not isinstance(d, _dtypes.dtype):
+                raise TypeError(f"set_output_grad_dtype takes dtypes and None, and got {d!r}")
+        self._grad_dtypes = dtypes
 
     def set_materialize_grads(self, value: bool) -> None:
         """Whether undefined gradients reach the backward as zeros (the default) or as None.

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import jax
 
+from .._core import events
 from .._core.arrays.devices import to_jax
 from .._core.arrays.meta import Meta
 from .._core.jax.own_kernels import jit
@@ -211,6 +212,40 @@ def disable_saved_tensors_hooks(error_message: str) -> Generator[None, None, Non
         yield
     finally:
         MODES.hooks_disabled = before
+
+
+class node_creation_hook(events.Watching):
+    """Within it, a function is called with each node that is made, once the node is complete.
+
+    It is called for nodes of operations and of Functions, and for those of leaves whose gradient is asked for first,
+    also in backward passes that record and in recomputations. Of several such contexts the outermost is called first.
+    A compiled function runs op by op within it.
+
+    Args:
+        hook: takes the node. It may register hooks and write to `node.metadata`; it must make no node.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.ones(2, requires_grad=True)
+        >>> with node_creation_hook(lambda node: print(node.name())):
+        ...     y = x * 2
+        torch::autograd::AccumulateGrad
+        MulBackward0
+    """
+
+    def __init__(self, hook: Callable[[Node], None]) -> None:
+        self.hook, self._calling = hook, False
+
+    def node_recorded(self, node: Any) -> None:
+        if self._calling:
+            raise RuntimeError(
+                "node_creation_hook: the hook made a node; it must only look at the node that it is given"
+            )
+        self._calling = True
+        try:
+            self.hook(node)
+        finally:
+            self._calling = False
 
 
 class _AllowMutationOnSavedContext:
@@ -459,6 +494,7 @@ def to_jaxpr(tensor: Tensor) -> Any:
 
 __all__ = [
     "GradientEdge", "Node", "allow_mutation_on_saved_tensors", "disable_saved_tensors_hooks", "get_gradient_edge",
-    "increment_version", "region_activation_memory_budget", "register_multi_grad_hook", "save_on_cpu",
-    "saved_tensors_hooks", "set_override_stale_capture_stream", "set_warn_on_accumulate_grad_stream_mismatch",
+    "increment_version", "node_creation_hook", "region_activation_memory_budget", "register_multi_grad_hook",
+    "save_on_cpu", "saved_tensors_hooks", "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
 ]  # fmt: skip

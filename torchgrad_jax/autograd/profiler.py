@@ -20,6 +20,7 @@ from typing import Any
 
 import jax
 
+from .._core import events
 from .._core.errors import warn
 from .._core.errors.messages import missing as _missing, no_such_name as _no_such_name
 from .._core.files.atomic import replacing
@@ -30,7 +31,6 @@ from ._nvprof import EnforceUnique as EnforceUnique, parse_nvprof_trace as parse
 from ._profiler_recorder import Recorder
 from ._profiler_table import format_time as format_time
 from .profiler_util import (
-    STRETCH,
     EventList as EventList,
     FunctionEvent as FunctionEvent,
     FunctionEventAvg as FunctionEventAvg,
@@ -333,21 +333,21 @@ class record_function(contextlib.ContextDecorator):
 
     def __init__(self, name: str, args: str | None = None) -> None:
         self.name, self.args = name, args
-        self._open: list[tuple[Recorder, FunctionEvent]] = []
+        self._open: list[tuple[events.Observer, Any]] = []
         self._annotation: Any = None
 
     def __enter__(self) -> record_function:
         label = self.name if self.args is None else f"{self.name} {self.args}"
         self._annotation = jax.profiler.TraceAnnotation(label)
         self._annotation.__enter__()
-        self._open = [(o, o.open(self.name, STRETCH)) for o in MODES.observers if isinstance(o, Recorder)]
+        self._open = [(o, o.open_stretch(self.name)) for o in MODES.observers]
         return self
 
     @uninterrupted
     def __exit__(self, *exc: Any) -> None:
         opened, self._open = self._open, []
-        for recorder, event in opened:
-            recorder.close(event)
+        for observer, stretch in opened:
+            observer.close_stretch(stretch)
         self._annotation.__exit__(*exc)
         self._annotation = None
 

@@ -83,6 +83,59 @@ def allow_in_graph(fn: Any) -> Any:
     return fn
 
 
+def nonstrict_trace(traceable_fn: Callable[..., Any]) -> Callable[..., Any]:
+    """The function as it is: a compiled function calls it on tracers, as it does all Python code."""
+    if not callable(traceable_fn):
+        raise AssertionError("nonstrict_trace expects a callable")
+    return traceable_fn
+
+
+def substitute_in_graph(
+    original_fn: Callable[..., Any], *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """A decorator for a Python function that says how another one, of C say, is to be traced.
+
+    Compiled functions here call the other one itself, on tracers, so the Python function is not needed. What the
+    decorator returns calls the other one, as torch's does outside of compiled functions.
+
+    Args:
+        original_fn: the other one.
+        can_constant_fold_through: accepted.
+        skip_signature_check: whether the two may take different arguments.
+
+    Raises:
+        TypeError: one of the two is no function, or their arguments differ.
+    """
+    import functools
+    import inspect
+
+    if not callable(original_fn):
+        raise TypeError(f"substitute_in_graph expects a function but got {type(original_fn)!r}")
+
+    def decorate(traceable_fn: Callable[..., Any]) -> Callable[..., Any]:
+        if not callable(traceable_fn):
+            raise TypeError(f"@substitute_in_graph(...) expects a function but got {type(traceable_fn)!r}")
+        if not skip_signature_check:
+            try:
+                expected = inspect.signature(original_fn)
+            except ValueError:  # of a function of C that does not tell
+                expected = None
+            given = inspect.signature(traceable_fn)
+            if expected is not None and list(expected.parameters) != list(given.parameters):
+                raise TypeError(f"Signature mismatch between {original_fn} and {traceable_fn}: {expected} != {given}")
+
+        @functools.wraps(traceable_fn)
+        def wrapper(*args: Any, **kwargs: Any) -> Any:
+            return original_fn(*args, **kwargs)
+
+        found: Any = wrapper
+        found.__torch_dynamo_original__, found.__torch_dynamo_polyfill__ = original_fn, traceable_fn
+        found.__torch_dynamo_can_constant_fold_through__ = can_constant_fold_through
+        return wrapper
+
+    return decorate
+
+
 def assume_constant_result(fn: Any) -> Any:
     """The function as it is: what is no tensor is a constant of the compiled function anyway."""
     return fn

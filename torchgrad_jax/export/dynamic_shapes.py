@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 import inspect
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from .._core.arrays import tree
 from .._engine.memory.tensor import Tensor
+from ..nn.modules.module import Module
 
 
 class _Hint(enum.Enum):
@@ -69,6 +72,57 @@ def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[D
     return tuple(Dim(name, min=min, max=max) for name in names)
 
 
+class ShapesCollection:
+    """The dimensions of any size by the tensors that have them, wherever in the arguments a tensor is.
+
+    `export` takes it as `dynamic_shapes`.
+
+    Example:
+        >>> import torchgrad_jax as torch
+        >>> x = torch.ones(4, 3)
+        >>> shapes = ShapesCollection()
+        >>> shapes[x] = {0: Dim("batch")}
+        >>> shapes.dynamic_shapes(torch.nn.Linear(3, 2), (x,))
+        {'input': {0: Dim('batch', min=0)}}
+    """
+
+    def __init__(self) -> None:
+        self._shapes: dict[int, tuple[Any, Any]] = {}
+        """By the identity of a tensor: the tensor, and what its dimensions are."""
+
+    def __setitem__(self, t: Tensor, shape: Any) -> None:
+        if not isinstance(t, Tensor):
+            raise AssertionError(f"Cannot assign shape to non-tensor type {type(t)}")
+        before = self._shapes.setdefault(id(t), (t, shape))[1]
+        if before != shape:
+            raise AssertionError(f"Shapes assigned to input do not match: expected {before}, got {shape}")
+
+    def __getitem__(self, t: Tensor) -> Any:
+        return self._shapes.setdefault(id(t), (t, {}))[1]
+
+    def __len__(self) -> int:
+        return len(self._shapes)
+
+    def dynamic_shapes(self, m: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What `export` takes as `dynamic_shapes`, for these arguments of a module or function."""
+        used: set[int] = set()
+
+        def shape_of(x: Any) -> Any:
+            used.update({id(x)} & self._shapes.keys())
+            return self._shapes[id(x)][1] if id(x) in self._shapes else None
+
+        forward = m.forward if isinstance(m, Module) else m
+        bound = inspect.signature(forward).bind(*args, **(kwargs or {})).arguments
+        found = {name: tree.map_leaves(shape_of, value) for name, value in bound.items()}
+        if used != self._shapes.keys():
+            raise ValueError(
+                "Some tensors that were assigned shapes were not found in args. Maybe such tensors were copied when "
+                "passing them as args? Maybe such tensors are contained in classes that were not registered with "
+                "pytree?"
+            )
+        return found
+
+
 class Shapes:
     """The names of dimensions as `interop.export` takes them.
 
@@ -84,6 +138,8 @@ class Shapes:
         """The entries for the arguments by position, and for those by name."""
         if given is None:
             return [None] * len(args), dict.fromkeys(kwargs)
+        if isinstance(given, ShapesCollection):
+            given = given.dynamic_shapes(forward, args, kwargs)
         if isinstance(given, list | tuple):
             given = dict(zip(inspect.signature(forward).bind(*args, **kwargs).arguments, given, strict=True))
         by_position, by_name = [None] * len(args), dict.fromkeys(kwargs)
@@ -104,6 +160,8 @@ class Shapes:
         if entry is None:
             return None
         if not isinstance(value, Tensor):
+            if dataclasses.is_dataclass(value):
+                entry, value = _by_field(entry, value), vars(value)
             if isinstance(entry, Mapping):
                 return {k: self._text(e, value[k], f"{where}.{k}") for k, e in entry.items()}
             return [self._text(e, v, where) for e, v in zip(entry, value, strict=True)]
@@ -128,6 +186,16 @@ class Shapes:
         """The limits of the sizes as JAX reads them."""
         low = [f"{name} >= {low}" for name, (low, _) in self.ranges.items() if low > 1]
         return low + [f"{name} <= {int(high)}" for name, (_, high) in self.ranges.items() if high != math.inf]
+
+
+def _by_field(entry: Any, value: Any) -> dict[str, Any]:
+    """The entry for a dataclass as a dict; it may be a dataclass of entries, or a list in the order of the fields."""
+    if isinstance(entry, Mapping):
+        return dict(entry)
+    there = [f.name for f in dataclasses.fields(value) if getattr(value, f.name) is not None]
+    if dataclasses.is_dataclass(entry):
+        return {name: getattr(entry, name) for name in there}
+    return dict(zip(there, entry, strict=True))
 
 
 def _places(forward: Any, n: int) -> dict[str, Any]:

@@ -150,7 +150,7 @@ def export(
         mod: the module, in the mode (`eval()` or not) in which it is to run.
         args, kwargs: an example of its arguments: tensors in lists, tuples and dicts, and constants.
         dynamic_shapes: which dimensions of tensors may have any size: a dict by the names of the arguments, or a list,
-            of a dict or list of `Dim`s for each tensor.
+            of a dict or list of `Dim`s for each tensor; or a `ShapesCollection`.
         strict, prefer_deferred_runtime_asserts_over_guards: accepted; there is one way to trace.
         preserve_module_call_signature: empty; modules inside of `mod` have no programs of their own.
 

@@ -1,7 +1,7 @@
 """torch.fx: programs recorded as graphs that can be looked at, changed, and turned into code again.
 
-Differs from torch: recording is by `__torch_function__` alone, as a program writes its calls. There are no passes, and
-nothing replaces patterns; `Graph` and `Transformer` are how a graph is changed.
+Differs from torch: recording is by `__torch_function__` alone, as a program writes its calls. There are no passes;
+`Graph`, `Transformer` and `replace_pattern` are how a graph is changed.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from . import (
     interpreter as interpreter,
     node as node,
     proxy as proxy,
+    subgraph_rewriter as subgraph_rewriter,
 )
 from ._symbolic_trace import Tracer as Tracer, symbolic_trace as symbolic_trace, wrap as wrap
 from .graph import Graph as Graph
@@ -22,5 +23,6 @@ from .graph_module import GraphModule as GraphModule
 from .interpreter import Interpreter as Interpreter, Transformer as Transformer
 from .node import Node as Node, has_side_effect as has_side_effect, map_arg as map_arg
 from .proxy import Proxy as Proxy
+from .subgraph_rewriter import replace_pattern as replace_pattern
 
 __getattr__ = _missing(__name__)

@@ -24,7 +24,8 @@ class Muon(Ruled):
         ns_coefficients: of the quintic iteration that makes a matrix orthogonal.
         eps: floor of the matrix's norm.
         ns_steps: how many iterations.
-        adjust_lr_fn: ``"original"`` or ``"match_rms_adamw"``; how the step depends on the matrix's shape.
+        adjust_lr_fn: ``"original"``, ``"match_rms_adamw"`` or ``"spectral_unclamped"``; how the step depends on the
+            matrix's shape. The last one is the first without its lower bound of 1.
     """
 
     _GROUP_DEFAULTS: dict[str, Any] = {}
@@ -45,7 +46,7 @@ class Muon(Ruled):
         insist(momentum >= 0.0, f"momentum should be >= 0 but is: {momentum}")
         insist(weight_decay >= 0.0, f"weight decay should be >= 0 but is: {weight_decay}")
         insist(
-            adjust_lr_fn in (None, "original", "match_rms_adamw"),
+            adjust_lr_fn in (None, "original", "match_rms_adamw", "spectral_unclamped"),
             f"Adjust learning rate function {adjust_lr_fn} is not supported",
         )
         options = {"lr": lr, "weight_decay": weight_decay, "momentum": momentum, "nesterov": nesterov}
@@ -85,7 +86,7 @@ def _orthogonal(x: Any, h: Any) -> Any:
 def _ratio(kind: str | None, rows: int, columns: int) -> float:
     if kind == "match_rms_adamw":
         return 0.2 * math.sqrt(max(rows, columns))
-    return math.sqrt(max(1, rows / columns))
+    return math.sqrt(rows / columns if kind == "spectral_unclamped" else max(1, rows / columns))
 
 
 def _rule(p: Any, g: Any, s: Any, h: Any) -> None:

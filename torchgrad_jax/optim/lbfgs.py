@@ -174,6 +174,7 @@ class LBFGS(Optimizer):
         tolerance_change: stop at changes smaller than this.
         history_size: how many past steps are remembered.
         line_search_fn: None or ``"strong_wolfe"``.
+        maximize: whether the loss is to become large.
     """
 
     def __init__(
@@ -186,11 +187,15 @@ class LBFGS(Optimizer):
         tolerance_change: float = 1e-9,
         history_size: int = 100,
         line_search_fn: str | None = None,
+        *,
+        maximize: bool = False,
     ) -> None:
         check_lr(lr)
         options = {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval}
         options |= {"tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
         options |= {"history_size": history_size, "line_search_fn": line_search_fn}
+        if maximize:  # torch 2.13 has no such key in its states
+            options["maximize"] = True
         super().__init__(params, options)
         if len(self.param_groups) != 1:
             raise ValueError("LBFGS doesn't support per-parameter options (parameter groups)")
@@ -198,12 +203,17 @@ class LBFGS(Optimizer):
 
     # --- all parameters as one vector
 
+    @property
+    def _sign(self) -> int:
+        """-1 where the loss is to become large: then its negative is minimized."""
+        return -1 if self.param_groups[0].get("maximize", False) else 1
+
     def _gradient(self) -> Any:
         parts = []
         for p in self._params:
             g = p.new_zeros(p.numel()) if p.grad is None else p.grad.view(-1)
             parts.append(call("view_as_real", g).view(-1) if g.is_complex() else g)
-        return call("cat", parts, 0)
+        return call("cat", parts, 0) if self._sign == 1 else call("cat", parts, 0).neg()
 
     def _move(self, t: Any, d: Any) -> None:
         offset = 0
@@ -219,7 +229,7 @@ class LBFGS(Optimizer):
 
         def evaluate(t: Any) -> _Point:
             self._move(t, d)
-            loss = float(closure())
+            loss = self._sign * float(closure())
             gradient = self._gradient()
             for p, old in zip(self._params, origin):
                 p.copy_(old)
@@ -283,7 +293,7 @@ class LBFGS(Optimizer):
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first = closure()
-        loss, evaluated = float(first), 1
+        loss, evaluated = self._sign * float(first), 1
         state["func_evals"] += 1
         gradient = self._gradient()
         if gradient.abs().max() <= group["tolerance_grad"]:
@@ -316,7 +326,7 @@ class LBFGS(Optimizer):
             else:
                 self._move(t, d)
                 if iteration != group["max_iter"]:  # the next step evaluates there
-                    loss, evaluations = float(closure()), 1
+                    loss, evaluations = self._sign * float(closure()), 1
                     gradient = self._gradient()
             evaluated += evaluations
             state["func_evals"] += evaluations

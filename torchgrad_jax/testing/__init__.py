@@ -5,6 +5,7 @@ from __future__ import annotations
 from .._core.errors.messages import missing as _missing
 from ._comparison import assert_allclose as assert_allclose, assert_close as assert_close
 from ._differential import Difference as Difference, Differs as Differs, Report as Report
+from ._file_check import FileCheck as FileCheck
 from ._making import make_tensor as make_tensor
 from ._matches import assert_matches_jax as assert_matches_jax, assert_matches_torch as assert_matches_torch
 from ._programs.compare import (
@@ -16,6 +17,7 @@ from ._programs.compare import (
 __all__ = [
     "Difference",
     "Differs",
+    "FileCheck",
     "ProgramReport",
     "Report",
     "assert_allclose",

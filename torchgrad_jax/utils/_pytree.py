@@ -43,10 +43,13 @@ from ._tree_nodes import (
     _tuple_flatten_with_keys as _tuple_flatten_with_keys,
     _tuple_unflatten as _tuple_unflatten,
     is_constant_class as is_constant_class,
+    is_namedtuple as is_namedtuple,
+    is_namedtuple_class as is_namedtuple_class,
     register_constant as register_constant,
     register_dataclass as register_dataclass,
     register_pytree_node as register_pytree_node,
 )
+from ._tree_texts import treespec_dumps as treespec_dumps, treespec_loads as treespec_loads
 
 TreeSpec = _tree.Spec
 PyTree = Any
@@ -66,18 +69,6 @@ def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> boo
 
 
 _is_leaf = tree_is_leaf
-
-
-def is_namedtuple(obj: Any) -> bool:
-    """Whether something is a named tuple, or a class of such."""
-    kind = obj if isinstance(obj, type) else type(obj)
-    fields = getattr(kind, "_fields", None)
-    return issubclass(kind, tuple) and isinstance(fields, tuple) and callable(getattr(kind, "_make", None))
-
-
-def is_namedtuple_class(cls: Any) -> bool:
-    """Whether something is a class of named tuples."""
-    return isinstance(cls, type) and is_namedtuple(cls)
 
 
 def is_namedtuple_instance(obj: Any) -> bool:
@@ -283,3 +274,8 @@ def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> boo
 def keystr(kp: Iterable[Any]) -> str:
     """A path as code would write it."""
     return "".join(map(str, kp))
+
+
+def treespec_pprint(treespec: TreeSpec) -> str:
+    """The containers written out, with a star for each leaf."""
+    return treespec.pretty()

@@ -14,6 +14,19 @@ from .._core.errors import warn
 WITH_KEYS: dict[type, Callable[[Any], Any]] = {}
 """By class: from an instance to its parts, each with its key, and what else is needed."""
 CONSTANT_NODES: set[type] = set()
+
+
+@dataclass(frozen=True)
+class Serialized:
+    """What a class of containers is called in a text, and how its context is written there and read again."""
+
+    name: str | None
+    dump: Callable[[Any], Any] | None = None
+    load: Callable[[Any], Any] | None = None
+
+
+SERIALIZED: dict[type, Serialized] = {}
+"""By class: what `treespec_dumps` writes."""
 Keyed = list[tuple[Any, Any]]
 
 
@@ -142,6 +155,18 @@ def _deque_unflatten(values: Iterable[Any], context: Any) -> deque[Any]:
     return deque(values, maxlen=context)
 
 
+def is_namedtuple(obj: Any) -> bool:
+    """Whether something is a named tuple, or a class of such."""
+    kind = obj if isinstance(obj, type) else type(obj)
+    fields = getattr(kind, "_fields", None)
+    return issubclass(kind, tuple) and isinstance(fields, tuple) and callable(getattr(kind, "_make", None))
+
+
+def is_namedtuple_class(cls: Any) -> bool:
+    """Whether something is a class of named tuples."""
+    return isinstance(cls, type) and is_namedtuple(cls)
+
+
 def register_pytree_node(
     cls: type,
     flatten_fn: Callable[[Any], tuple[list[Any], Any]],
@@ -158,9 +183,9 @@ def register_pytree_node(
         cls: exactly this class, and none derived from it.
         flatten_fn: from an instance to its parts and whatever else is needed to make it.
         unflatten_fn: from these two to an instance.
-        serialized_type_name: accepted; trees are not written to files here.
-        to_dumpable_context: accepted, as above.
-        from_dumpable_context: accepted, as above.
+        serialized_type_name: what `treespec_dumps` calls the class; without it, it cannot be written.
+        to_dumpable_context: from what else is needed to something that JSON can hold.
+        from_dumpable_context: back from that.
         flatten_with_keys_fn: the same as `flatten_fn`, with a key before each part, for paths.
     """
     if _tree.registered(cls):
@@ -168,6 +193,7 @@ def register_pytree_node(
     if (to_dumpable_context is None) != (from_dumpable_context is None):
         raise ValueError(f"Both to_dumpable_context and from_dumpable_context for {cls} must be None or registered.")
     _tree.register(cls, flatten_fn, unflatten_fn)
+    SERIALIZED[cls] = Serialized(serialized_type_name, to_dumpable_context, from_dumpable_context)
     if flatten_with_keys_fn is not None:
         WITH_KEYS[cls] = flatten_with_keys_fn
 
@@ -196,6 +222,7 @@ def _register_pytree_node(
 def _deregister_pytree_node(cls: type) -> None:
     """Make instances of a class leaves again."""
     del _tree._NODES[cls]
+    SERIALIZED.pop(cls, None)
     WITH_KEYS.pop(cls, None)
     CONSTANT_NODES.discard(cls)
 
@@ -224,7 +251,7 @@ def register_dataclass(
         cls: a dataclass, or a class that is made from its fields by name as one is.
         field_names: the fields; by default all that the dataclass is made from.
         drop_field_names: fields that need not be among them.
-        serialized_type_name: accepted; trees are not written to files here.
+        serialized_type_name: what `treespec_dumps` calls the class.
 
     Raises:
         ValueError: the names are not all the fields less those dropped, or the class is no dataclass and no names
@@ -244,7 +271,12 @@ def register_dataclass(
         there, absent = context
         return cls(**dict(zip(there, values, strict=True)), **dict.fromkeys(absent))
 
-    register_pytree_node(cls, flatten, unflatten, flatten_with_keys_fn=with_keys)
+    if _tree.registered(cls):
+        warn.to_user(f"{cls} is already registered as pytree node. Overwriting the previous registration.")
+        _deregister_pytree_node(cls)
+    register_pytree_node(
+        cls, flatten, unflatten, serialized_type_name=serialized_type_name, flatten_with_keys_fn=with_keys
+    )
 
 
 def _fields(cls: Any, names: list[str] | None, dropped: list[str]) -> list[str]:

@@ -7,6 +7,7 @@ runs it again to get that back.
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
@@ -300,7 +301,7 @@ _DETERMINISM: dict[str, Callable[[Tensor], Any]] = {"default": _facts, "none": l
 
 
 def checkpoint(
-    function: Callable[..., Any],
+    function: Callable[..., Any] | None = None,
     *args: Any,
     use_reentrant: bool | None = None,
     context_fn: Callable[[], tuple[Any, Any]] = noop_context_fn,
@@ -312,7 +313,8 @@ def checkpoint(
     """Run a function, and run it again in backward rather than keep what its operations would save.
 
     Args:
-        function: what to run; it must do the same each time.
+        function: what to run; it must do the same each time. Without it, `checkpoint(use_reentrant=False)` is a
+            decorator: each call of the function or method that it is put on is checkpointed.
         args: its arguments.
         use_reentrant: False is the better choice: it records the graph, so that `grad`, keyword
             arguments, nested structures, hooks and higher derivatives work, and stops recomputing as
@@ -333,7 +335,14 @@ def checkpoint(
         >>> x = torch.ones(2, requires_grad=True)
         >>> y = checkpoint(lambda a: a.sin().exp(), x, use_reentrant=False)
         >>> y.sum().backward()
+        >>> @checkpoint(use_reentrant=False)
+        ... def block(a):
+        ...     return a.sin().exp()
+        >>> block(x).sum().backward()
     """
+    if function is None:
+        given = {"use_reentrant": use_reentrant, "context_fn": context_fn, "determinism_check": determinism_check}
+        return _decorator({**given, "debug": debug, "early_stop": early_stop, **kwargs}, args)
     if use_reentrant is None:
         warn.to_user(
             "torch.utils.checkpoint: the use_reentrant parameter should be passed explicitly. Starting in PyTorch 2.9, "
@@ -351,6 +360,31 @@ def checkpoint(
     if context_fn is not noop_context_fn or debug is not False:
         raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
     return CheckpointFunction.apply(function, preserve, *args)
+
+
+def _decorator(options: dict[str, Any], args: Sequence[Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`checkpoint` with its options set, and without a function."""
+    if args:
+        raise TypeError("checkpoint: None is no function; without arguments at all it is a decorator")
+    if unknown := [n for n in options if n not in _OPTIONS]:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(unknown))
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        if not callable(function):
+            raise TypeError(f"checkpoint: a decorator takes a function, and got {function!r}")
+
+        @functools.wraps(function)
+        def checkpointed(*given: Any, **named: Any) -> Any:
+            if not named.keys().isdisjoint(_OPTIONS):  # the function has an argument of such a name
+                return checkpoint(functools.partial(function, **named), *given, **options)
+            return checkpoint(function, *given, **options, **named)
+
+        return checkpointed
+
+    return decorate
+
+
+_OPTIONS = ("use_reentrant", "context_fn", "determinism_check", "debug", "early_stop", "preserve_rng_state")
 
 
 def _checkpoint(

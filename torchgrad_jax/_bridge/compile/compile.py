@@ -12,7 +12,7 @@ from ..._core.jax import caches
 from . import explain
 from .buckets import Bucketed
 from .compiled import Compiled as Compiled
-from .stance import EAGER, POLICY, checked_backend, checked_mode, get_default_backend
+from .stance import EAGER, POLICY, ProgramCounter, checked_backend, checked_mode, get_default_backend
 
 
 def compile(
@@ -20,7 +20,7 @@ def compile(
     *,
     fullgraph: bool = False,
     dynamic: bool | None = None,
-    backend: str | Callable[..., Any] | None = None,
+    backend: str | Callable[..., Any] | ProgramCounter | None = None,
     mode: str | None = None,
     options: dict[str, Any] | None = None,
     name: str | None = None,
@@ -96,6 +96,7 @@ def compile(
             verify=verify,
         )
     asked = checked_mode(mode, options)
+    counter = backend if isinstance(backend, ProgramCounter) else None
     backend = get_default_backend() if backend is None else checked_backend(backend)
     _check_arguments(model, dynamic, shapes_spec)
     if buckets or shapes:
@@ -104,7 +105,7 @@ def compile(
         plain = compile(
             model,
             fullgraph=fullgraph,
-            backend=backend,
+            backend=counter or backend,
             mode=mode,
             options=options,
             disable=disable,
@@ -116,6 +117,8 @@ def compile(
     if disable or backend in EAGER:
         return model
     settings: dict[str, Any] = {"fullgraph": bool(fullgraph), "limit": recompile_limit, "verify": verify}
+    if counter is not None:
+        settings["counter"] = counter
     settings["checks"] = bool(asked if checks is None else checks)
     if hasattr(model, "named_parameters") and not isinstance(model, type):
         return of_module(model, settings)

@@ -31,7 +31,7 @@ from .plans.plan import Plan, plan_of
 from .program.entry import Entry
 from .program.program import CompiledProgram
 from .programs import Programs
-from .stance import POLICY
+from .stance import POLICY, ProgramCounter
 from .trace.apart import ONE_MEMORY
 from .trace.first_calls import Once
 from .verification import StaleProgramError, Verification
@@ -57,6 +57,7 @@ class Compiled:
         written: bool = False,
         checks: bool = True,
         verify: int | str | None = None,
+        counter: ProgramCounter | None = None,
     ) -> None:
         functools.update_wrapper(self, fn, updated=())
         self.fn = self._torchdynamo_orig_callable = fn
@@ -64,9 +65,11 @@ class Compiled:
         self.counts = {"traced": 0, "run": 0, "eager": 0}
         """How often the function was traced, its program run, and the function itself run instead."""
         self.programs = Programs(fn, limit)
-        self.patience = Patience(fn, fullgraph, written, self.counts)
+        self.patience = Patience(fn, fullgraph, written, self.counts, counter)
         self.verification = Verification(fn, verify)
         self.settings = {"limit": limit, "fullgraph": fullgraph, "written": written, "checks": checks, "verify": verify}
+        if counter is not None:
+            self.settings["counter"] = counter
         """What it was compiled with, for another one like it."""
         self.target: Any = None
         """The hardware that its programs are for, if it is not here."""

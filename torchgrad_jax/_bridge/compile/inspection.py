@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ..._core.jax.own_kernels import PREFIX
 from ..._core.jax.target import compiled, like, lower
 from ..._core.state import MODES
 from ..._engine.memory.tensor import Tensor, placement_of
@@ -142,6 +143,12 @@ def _input(source: Source, args: Sequence[Any]) -> Any:
         st = source.storage(args) if source.kind != "arg" else args[source.what]._st
         return MODES.target.like(source.array(args), placement_of(st))
     return source.array(args)
+
+
+def operators_of(jaxpr: Any) -> list[str]:
+    """The operators of a program, in order and by name: its steps without marks of JAX and of this package."""
+    names = [str(eqn.params.get("name", "")) for eqn in jaxpr.eqns]
+    return [name for name in names if name.startswith(PREFIX)]
 
 
 # --- in words -------------------------------------------------------------------------------------

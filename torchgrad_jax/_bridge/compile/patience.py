@@ -12,7 +12,9 @@ from ..._core.errors.messages import Unsupported
 from . import explain
 from .arguments.keys import OftenAnew
 from .calls import AsIs, How, WithPlainNumbers
+from .inspection import operators_of
 from .program.program import CompiledProgram
+from .stance import ProgramCounter
 from .watch.facts import Scalar
 
 
@@ -24,10 +26,18 @@ class Patience:
         fullgraph: whether it must not run as it is written.
         written: whether it runs as it is written from the beginning, since there is no use in compiling it.
         counts: how often its programs ran, among others.
+        counter: told of each program, if the program that compiles asked for it.
     """
 
-    def __init__(self, fn: Callable[..., Any], fullgraph: bool, written: bool, counts: dict[str, int]) -> None:
-        self._fn, self.fullgraph, self._counts = fn, fullgraph, counts
+    def __init__(
+        self,
+        fn: Callable[..., Any],
+        fullgraph: bool,
+        written: bool,
+        counts: dict[str, int],
+        counter: ProgramCounter | None = None,
+    ) -> None:
+        self._fn, self.fullgraph, self._counts, self._counter = fn, fullgraph, counts, counter
         self.written = self._generates = written
         """Whether it runs as it is written from now on."""
         self.reasons: list[str] = []
@@ -86,6 +96,8 @@ class Patience:
         self._look_whether_programs_were_of_use()
         self._counts["traced"] += 1
         self._counts["run"] += 1
+        if self._counter is not None:
+            self._counter.count(len(operators_of(program.traced.jaxpr)))
         self._run_before = self._counts["run"]
         once = bool(program.traced.new_state)
         self._wasted = self._wasted + 1 if once or isinstance(reason, OftenAnew) else 0

@@ -114,6 +114,22 @@ class set_stance:
         return inside
 
 
+class ProgramCounter:
+    """A backend that counts the programs of the functions that are compiled with it; XLA compiles them."""
+
+    def __init__(self) -> None:
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin to count from 0."""
+        self.frame_count = self.op_count = 0
+
+    def count(self, operators: int) -> None:
+        """A program of so many operators was made."""
+        self.frame_count += 1
+        self.op_count += operators
+
+
 def set_default_backend(backend: Any) -> None:
     """Name the backend of functions that are compiled without naming one; None stands for "inductor"."""
     POLICY.backend = None if backend is None else checked_backend(backend)
@@ -126,6 +142,8 @@ def get_default_backend() -> str:
 
 def checked_backend(backend: Any) -> str:
     """The name of a backend that there is."""
+    if isinstance(backend, ProgramCounter):
+        return "inductor"
     if isinstance(backend, str):
         if backend in EAGER or backend in XLA:
             return backend

@@ -183,7 +183,6 @@ MODULES: dict[str, Absent] = {
     "fx.passes.shape_prop": Absent(_PASSES, "ShapeProp"),
     "fx.passes.split_module": Absent(_PASSES, "split_module"),
     "fx.passes.utils.matcher_utils": Absent(_PASSES, "SubgraphMatcher"),
-    "fx.subgraph_rewriter": Absent(_PASSES, "replace_pattern replace_pattern_with_filters"),
     "fx.experimental.optimization": Absent(_PASSES, "fuse optimize_for_inference remove_dropout"),
     "fx.experimental.proxy_tensor": Absent(
         "programs are not traced below autograd; torch.fx.symbolic_trace records calls of public functions",

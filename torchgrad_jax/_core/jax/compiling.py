@@ -41,8 +41,12 @@ _TICK = 0.25
 
 
 def asks_for(name: str) -> bool:
-    """Whether `TORCHGRAD_JAX_LOGS`, a list of names with commas in between, holds this one."""
-    return name in [n.strip().lstrip("+") for n in os.environ.get(LOGS, "").split(",")]
+    """Whether `TORCHGRAD_JAX_LOGS`, a list of names with commas in between, or the program asks for these messages."""
+    return name in ASKED or name in [n.strip().lstrip("+") for n in os.environ.get(LOGS, "").split(",")]
+
+
+ASKED: set[str] = set()
+"""Names of messages that the program itself asked for."""
 
 
 class Progress:
@@ -178,7 +182,7 @@ def watch_compiling() -> None:
     """Begin to report what is compiled, in the way that the environment and the terminal ask for."""
     stream = sys.stderr
     if asks_for("kernels"):
-        _list_kernels(Listing(stream))
+        list_kernels()
     elif stream is not None and _is_terminal(stream) and _wanted():
         _show_progress(Progress(stream))
 
@@ -207,6 +211,17 @@ def _show_progress(progress: Progress) -> None:
     jax.monitoring.register_event_duration_secs_listener(ended)
 
 
+def list_kernels() -> None:
+    """Begin to list every kernel that is compiled, on the standard error; once more does nothing."""
+    if not _LISTING:
+        _LISTING.append(Listing(sys.stderr))
+        _list_kernels(_LISTING[0])
+
+
+_LISTING: list[Listing] = []
+"""What writes the list, if it was asked for."""
+
+
 def _list_kernels(listing: Listing) -> None:
     before = KERNEL_LOGGER.getEffectiveLevel()
     KERNEL_LOGGER.setLevel(min(before, logging.DEBUG))
@@ -216,7 +231,7 @@ def _list_kernels(listing: Listing) -> None:
         return record.levelno >= before
 
     def ended(event: str, duration_secs: float, **about: Any) -> None:
-        if event == _COMPILED:
+        if event == _COMPILED and asks_for("kernels"):
             listing.end(str(about.get("fun_name", "")), duration_secs)
 
     def happened(event: str, **about: Any) -> None:

@@ -73,7 +73,7 @@ def validated(node: Node, grads: Sequence[Any]) -> list[Any]:
     out = list(grads)
     for i, (edge, g) in enumerate(zip(node.edges, out)):
         if edge is not None and g is not None:
-            m = edge[0].out_meta(edge[1])
+            m = edge[0].grad_meta(edge[1], g._m.dtype)
             if g._m is not m:
                 if isinstance(edge[0], AccumulateGrad):
                     m = leaf_grad_meta(edge[0].variable, g._m.dtype)

@@ -14,6 +14,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from ..._core import events
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
 from ..._core.jax.caches import CALLS, KERNELS
@@ -278,8 +279,8 @@ def rebase_history(t: Tensor, node: Node) -> None:
     # While a write is not freed, it has its own node, and with it the one that the part had before.
     saved = (relative, *node.saved, node)
     outer = new_node(gp, (edge_of(base), *rest), saved, (0, *node.vers))
-    if MODES.bits & OBSERVED and MODES.anomaly is not None:
-        MODES.anomaly.node_recorded(outer)
+    if MODES.bits & OBSERVED:
+        events.node_recorded(outer)
     base._fn, base._onr, base._rg = outer, 0, True
     move_hooks(base)
     if base._al is not None:

@@ -7,8 +7,9 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..._core import events
 from ..._core.errors.messages import SECOND_BACKWARD
-from ..._core.state import MODES, WRITE_LOCK, next_sequence_nr
+from ..._core.state import MODES, OBSERVED, WRITE_LOCK, next_sequence_nr
 from .hooks import Hooks, RemovableHandle, enter
 
 _CPP_NODES = {"AccumulateGrad", "CopySlices", "CopyBackwards", "Identity", "NotImplemented"}
@@ -73,6 +74,8 @@ class Node:
     __slots__ = ("__weakref__", "edges", "extras", "gp", "saved", "seq", "vers")
     of_several = False
     """Whether it stands for several nodes, each with outputs and edges of its own."""
+    _grad_dtypes: Any = None
+    """Of a Function's node: what `set_output_grad_dtype` declared, one dtype or None per output."""
     gp: Any
     edges: tuple[Any, ...]
     saved: Any  # a tuple, or None once freed
@@ -123,6 +126,10 @@ class Node:
     def out_meta(self, nr: int) -> Any:
         """Meta of a differentiable forward output."""
         return self.gp.plan.outs[self.gp.plan.diff[nr]]
+
+    def grad_meta(self, nr: int, given: Any) -> Any:
+        """What a gradient of dtype `given` has to look like at an output."""
+        return self.out_meta(nr)
 
     def _extras(self) -> NodeExtras:
         if self.extras is None:
@@ -275,8 +282,8 @@ def accumulator(tensor: Any) -> AccumulateGrad:
     node.variable, node.meta, node.extras = tensor, tensor._m, None
     node.seq = next_sequence_nr()
     tensor._acc = weakref.ref(node)
-    if MODES.anomaly is not None:
-        MODES.anomaly.node_recorded(node)
+    if MODES.bits & OBSERVED:
+        events.node_recorded(node)
     return node
 
 

@@ -207,8 +207,8 @@ def end_node(node: Node, outs: Sequence[Tensor], mode: int) -> None:
     if mode & PACKING and gp.saved_out:  # the pack hooks see outputs that have their node
         n = len(gp.saved_in)
         node.saved = node.saved[:n] + tuple([save_general(outs[k], True) for k in gp.saved_out])
-    if mode & OBSERVED and MODES.anomaly is not None:
-        MODES.anomaly.node_recorded(node)
+    if mode & OBSERVED:
+        events.node_recorded(node)
 
 
 def await_tangents(outs: Sequence[Tensor]) -> None:

@@ -50,8 +50,9 @@ class PyNode(Node):
     """The node of a custom Function, which is also the `ctx` that its methods get."""
 
     __slots__ = (
-        "__dict__", "_cleared", "_freed", "_ins", "_is_output", "_materialize", "_materialize_non_diff_grads",
-        "dirty_tensors", "needs_input_grad", "non_differentiable", "outs", "saved_for_forward", "to_save",
+        "__dict__", "_cleared", "_freed", "_grad_dtypes", "_ins", "_is_output", "_materialize",
+        "_materialize_non_diff_grads", "dirty_tensors", "needs_input_grad", "non_differentiable", "outs",
+        "saved_for_forward", "to_save",
     )  # fmt: skip
     _is_watched = False
     """Of the class: whether a forward was watched, see `intermediates`."""
@@ -71,7 +72,7 @@ class PyNode(Node):
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         self = super().__new__(cls)
-        self.gp = self.extras = None
+        self.gp = self.extras = self._grad_dtypes = None
         self.edges = self.saved = self.vers = self.outs = self._ins = self._is_output = ()
         self.seq = 0
         self.needs_input_grad = ()
@@ -110,6 +111,28 @@ class PyNode(Node):
 
     def out_meta(self, nr: int) -> Any:
         return self.outs[nr]
+
+    def grad_meta(self, nr: int, given: Any) -> Any:
+        m = self.outs[nr]
+        if self._grad_dtypes is None or m is None:
+            return m
+        return meta(m.shape, self._grad_dtypes[nr] or given, m.device, m.strides)
+
+    def _check_declared(self, outputs: int) -> None:
+        """Refuse dtypes of gradients of which there are not as many as outputs, or for what has no gradient."""
+        declared = self._grad_dtypes
+        if declared is None:
+            return
+        if len(declared) != outputs:
+            raise RuntimeError(
+                f"{self.name()}: set_output_grad_dtype got {len(declared)} dtypes, and the Function returned {outputs} "
+                "values; give one for each, None for what has no gradient"
+            )
+        for i, (dtype, m) in enumerate(zip(declared, self.outs)):
+            if dtype is not None and m is None:
+                raise RuntimeError(
+                    f"{self.name()}: set_output_grad_dtype got {dtype} for output {i}, which has no gradient; give None"
+                )
 
     def _release(self) -> None:
         self._freed = True
@@ -249,7 +272,7 @@ class PyNode(Node):
         m = self.outs[k]
         if m is None or not self._materialize:
             return t
-        zeros = zeros_for(m)
+        zeros = zeros_for(self.grad_meta(k, m.dtype))
         zeros._st.version = 1  # torch makes it empty and fills it, which counts as a write
         return zeros
 
@@ -498,13 +521,14 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     if jvp is not None and given and any(g is not None for g in given):
         _push_tangents(ctx, args, dict(zip(map(id, tensors), given)), outputs, wrapped, jvp)
     if recording:  # the jvp ran before this: it sees only what was saved for it
+        ctx._check_declared(len(outputs))
         saved = _tuple_of(ctx, "to_save")
         if ctx._watch is not None:
             ctx._watch.saves(saved, (*outputs, *wrapped))
         ctx.save(saved)
     ctx.to_save = ctx.dirty_tensors = ctx.saved_for_forward = ctx.non_differentiable = None
-    if recording and mode & OBSERVED and MODES.anomaly is not None:
-        MODES.anomaly.node_recorded(ctx)
+    if recording and mode & OBSERVED:
+        events.node_recorded(ctx)
     return tuple(wrapped) if isinstance(raw, tuple) else wrapped[0]
 
 

@@ -99,6 +99,8 @@ class Task:
         """Add a gradient to what a node has received so far."""
         if node.__class__ is AccumulateGrad and (x := node.variable._x) is not None:
             g = _of_dtype(g, x.grad_dtype)
+        elif node._grad_dtypes is not None:
+            g = _of_dtype(g, node._grad_dtypes[nr])
         slots = self.gradients.get(node)
         if slots is None:
             slots = self.gradients[node] = [None] * node.n_outputs
@@ -124,5 +126,5 @@ class Task:
 
 
 def _of_dtype(g: Tensor, dtype: Any) -> Tensor:
-    """A gradient in the dtype that its leaf asked for."""
+    """A gradient in the dtype that its leaf or a Function asked for."""
     return g if dtype is UNSET or dtype is None or g._m.dtype is dtype else cast(g, dtype)

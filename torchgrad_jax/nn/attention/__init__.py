@@ -9,8 +9,21 @@ from typing import Any
 from ..._core.errors.messages import missing as _missing
 from ..._core.signals import contextmanager
 from ..._core.state import allowed_kernels
+from ._registry import (
+    activate_flash_attention_impl as activate_flash_attention_impl,
+    current_flash_attention_impl as current_flash_attention_impl,
+    list_flash_attention_impls as list_flash_attention_impls,
+    register_flash_attention_impl as register_flash_attention_impl,
+    restore_flash_attention_impl as restore_flash_attention_impl,
+)
 
-__all__ = ["SDPBackend", "sdpa_kernel"]
+__all__ = [
+    "WARN_FOR_UNFUSED_KERNELS", "SDPBackend", "activate_flash_attention_impl", "current_flash_attention_impl",
+    "list_flash_attention_impls", "register_flash_attention_impl", "restore_flash_attention_impl", "sdpa_kernel",
+]  # fmt: skip
+
+WARN_FOR_UNFUSED_KERNELS = False
+"""Programs may set it; XLA chooses the kernels, so there is nothing to warn of."""
 
 
 class SDPBackend(IntEnum):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict
 
 from ..._bridge.vmap import vmap as _vmap
 from ..._core.arrays import dtypes
@@ -61,6 +61,29 @@ def create_mask(mod_fn: Any, B: int | None, H: int | None, Q_LEN: int, KV_LEN: i
     sizes = (B or 1, H or 1, Q_LEN, KV_LEN)
     found = _everywhere(mod_fn, False, sizes, device)
     return _METHODS["expand"](found, sizes)
+
+
+class FlexKernelOptions(TypedDict, total=False):
+    """How torch makes its kernels of `flex_attention`; XLA makes those here, and `kernel_options` changes nothing."""
+
+    num_warps: int
+    num_stages: int
+    BLOCK_M: int
+    BLOCK_N: int
+    BLOCK_M1: int
+    BLOCK_N1: int
+    BLOCK_M2: int
+    BLOCK_N2: int
+    PRESCALE_QK: bool
+    ROWS_GUARANTEED_SAFE: bool
+    BLOCKS_ARE_CONTIGUOUS: bool
+    WRITE_DQ: bool
+    FORCE_USE_FLEX_ATTENTION: bool
+    USE_TMA: bool
+    kpack: int
+    matrix_instr_nonkdim: int
+    waves_per_eu: int
+    BACKEND: str
 
 
 class AuxRequest(NamedTuple):

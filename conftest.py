@@ -59,6 +59,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run one in N of the tests, other ones for other commits: a quick look at another Python or JAX",
     )
     parser.addoption(
+        "--guest",
+        action="store_true",
+        help="run as a program does whose JAX keeps 32-bit types (TORCHGRAD_JAX_X64=0), and raise where JAX narrows a "
+        "type for the package",
+    )
+    parser.addoption(
         "--quick",
         action="store_true",
         help=f"run the first case of the first {_FIRST} tests of each file, its plainest, none of them long",
@@ -66,7 +72,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    jax.config.update("jax_enable_x64", True)
+    if config.getoption("--guest"):
+        os.environ["TORCHGRAD_JAX_X64"] = "0"
+        importlib.import_module("tests.narrowing").watch()
+    else:
+        jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_numpy_rank_promotion", "raise")
     if config.getoption("--oracle") == "live" and not _torch_version():

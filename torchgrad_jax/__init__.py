@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import jax as _jax
 
-if _os.environ.get("TORCHGRAD_JAX_X64", "1") != "0":
-    _jax.config.update("jax_enable_x64", True)
+from ._core.jax import x64 as _x64
+
+_x64.begin()
 
 from . import _functions as _functions, autograd as autograd
 from ._bridge.compile.compile import compile as compile

@@ -19,6 +19,7 @@ from ..._core.errors.messages import user_line
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import CALLS
 from ..._core.jax.private import take_current_trace
+from ..._core.jax.x64 import as_host, narrowed_tree, with_x64
 from ..._core.random.keys import checked, drawing_from, is_key, words_of
 from ..._core.state import MODES, recording
 from ..._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
@@ -97,6 +98,12 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         >>> x.grad
         tensor([0.5000, 0.5000])
     """
+    return operator_of(f, as_host(f))
+
+
+def operator_of(f: Callable[..., Any], run: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A function of arrays as an operator on tensors; `run` is what is called, if that is another one."""
+    run = run or f
     operators = CALLS.cache()
     simple = CALLS.cache()
     """By the metas of arguments that are all tensors: operators that depend on nothing else."""
@@ -121,9 +128,9 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         key = (treedef, kept, tuple(dynamic), tuple(t._m for t in leaves))
         found = operators.get(key)
         if found is None:
-            found = operators.put(key, _Operator(f, treedef, dynamic, kept, leaves))
+            found = operators.put(key, _Operator(f, run, treedef, dynamic, kept, leaves))
         elif not found.holds():
-            found = _Operator(f, treedef, dynamic, kept, leaves)
+            found = _Operator(f, run, treedef, dynamic, kept, leaves)
             operators.replace(key, found)
         found.tell_what_it_knows()
         results = found(leaves)
@@ -176,7 +183,9 @@ class _Operator:
         "guards",
     )  # fmt: skip
 
-    def __init__(self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]) -> None:
+    def __init__(
+        self, f: Any, called: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]
+    ) -> None:
         self.out_tree: Any = None
         plain = True
 
@@ -187,7 +196,7 @@ class _Operator:
                 impl = values[i]
                 values[i] = x if impl is None else jax.random.wrap_key_data(x, impl=impl)
             args, kwargs = jax.tree_util.tree_unflatten(treedef, values)
-            found = f(*args, **kwargs)
+            found = called(*args, **kwargs)
             results, self.out_tree = jax.tree_util.tree_flatten(found, is_leaf=_is_tensor)
             plain = not any(map(_is_tensor, results))
             self.keys = {i: str(jax.random.key_impl(r)) for i, r in enumerate(results) if is_key(r)}
@@ -386,8 +395,7 @@ def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any
 
     takes_rngs = _takes_rngs(f) if rngs else None
 
-    @functools.wraps(f)
-    def pure(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         key = kwargs.pop("rngs", None) if takes_rngs is False else None
         if key is not None:
             return seeded(checked(key), *args, **kwargs)
@@ -408,6 +416,13 @@ def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any
 
         found = over_arrays(over, [words_of(flat[i]) for i in at])
         return jax.tree_util.tree_unflatten(trees[0], found)
+
+    run = with_x64(run)
+
+    @functools.wraps(f)
+    def pure(*args: Any, **kwargs: Any) -> Any:
+        given, named = narrowed_tree((args, kwargs))
+        return narrowed_tree(run(*given, **named))
 
     def with_key(key: Any, *args: Any, **kwargs: Any) -> Any:
         with drawing_from(key):

@@ -59,12 +59,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run one in N of the tests, other ones for other commits: a quick look at another Python or JAX",
     )
     parser.addoption(
-        "--guest",
-        action="store_true",
-        help="run as a program does whose JAX keeps 32-bit types (TORCHGRAD_JAX_X64=0), and raise where JAX narrows a "
-        "type for the package",
-    )
-    parser.addoption(
         "--quick",
         action="store_true",
         help=f"run the first case of the first {_FIRST} tests of each file, its plainest, none of them long",
@@ -72,8 +66,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--guest"):
-        os.environ["TORCHGRAD_JAX_X64"] = "0"
+    if os.environ.get("TORCHGRAD_JAX_X64") == "0":
         importlib.import_module("tests.narrowing").watch()
     else:
         jax.config.update("jax_enable_x64", True)

@@ -1,8 +1,8 @@
-"""Raises wherever JAX narrows a type of 64 bits for this package: with `pytest --guest`, the whole time.
+"""Raises wherever JAX narrows a type of 64 bits for this package, in tests that run with `TORCHGRAD_JAX_X64=0`.
 
-In a process with `TORCHGRAD_JAX_X64=0` a call of JAX that the package forgot to make with 64-bit types computes in
-float32, and nobody notices. JAX asks its setting wherever it may narrow a type. So the setting is watched: if it is off,
-and the code that called JAX is the package's and not the user's, then that call was forgotten.
+In such a process a call of JAX that the package forgot to make with 64-bit types computes in float32, and nobody
+notices. JAX asks its setting wherever it may narrow a type. So the setting is watched: if it is off, and the code that
+called JAX is the package's and not the user's, then that call was forgotten.
 """
 
 import sys
@@ -80,7 +80,7 @@ def _caller(frame: types.FrameType | None) -> types.FrameType | None:
             frame = frame.f_back
         elif file.endswith(_CROSSING[0]) or (file.rpartition("/")[2], name) in _PASSES_ON:
             return None
-        elif file.startswith(OURS) or file.startswith("<torchgrad"):
+        elif file.startswith((OURS, "<torchgrad")):
             return frame
         elif any(part in file for part in _OF_LIBRARIES):
             frame = frame.f_back

@@ -14,7 +14,10 @@ import jax as _jax
 
 from ._core.jax import x64 as _x64
 
-_x64.begin()
+if _x64.IS_GUEST:
+    _x64.give_copies_of_jax()
+else:
+    _jax.config.update("jax_enable_x64", True)
 
 from . import _functions as _functions, autograd as autograd
 from ._bridge.compile.compile import compile as compile

@@ -24,8 +24,8 @@ from ..._core.errors.messages import AsWritten, NoDerivative, Unsupported
 from ..._core.files.atomic import replacing
 from ..._core.jax.homes import home_of
 from ..._core.jax.own_kernels import jit
-from ..._core.jax.x64 import of_c
 from ..._core.jax.target import platform, traced_for
+from ..._core.jax.x64 import of_c
 from ..._core.random.keys import checked, drawing_from
 from ..._core.state import GRAD, MODES
 from ..._engine.graph.history import edge_of, requires_grad_of

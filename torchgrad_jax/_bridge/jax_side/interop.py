@@ -18,8 +18,10 @@ from ..._core.errors.checks import Check, is_traced
 from ..._core.errors.messages import user_line
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import CALLS
+from ..._core.jax.own_kernels import jit
 from ..._core.jax.private import take_current_trace
-from ..._core.jax.x64 import as_host, narrowed_tree, with_x64
+from ..._core.jax.running_transforms import running
+from ..._core.jax.x64 import IS_GUEST, as_host, narrowed_tree, with_x64
 from ..._core.random.keys import checked, drawing_from, is_key, words_of
 from ..._core.state import MODES, recording
 from ..._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
@@ -455,13 +457,23 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
     steps = trace(run, avals)
     captured = [read(t) for t in steps.captured]
     if plain:
-        return steps.function()(*arrays, *captured)
+        return _as_step(steps.function())(*arrays, *captured)
     if any(isinstance(a, jax.core.Tracer) for a in captured):
         raise NotImplementedError(
             "to_jax: a function with hooks or custom Functions inside reads tensors from outside that JAX traces; "
             "pass them as arguments"
         )
-    return _by_backward(f, steps, captured)(*arrays)
+    return _as_step(_by_backward(f, steps, captured))(*arrays)
+
+
+def _as_step(fn: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """A function as one step of the program that JAX traces around it, if that may be lowered without 64-bit types.
+
+    A kernel of this package is lowered with them, wherever it is called.
+    """
+    if not IS_GUEST or not any(type(trace).__name__ == "DynamicJaxprTrace" for trace in running()):
+        return fn
+    return jit(fn)
 
 
 def _input(array: Any) -> Tensor:

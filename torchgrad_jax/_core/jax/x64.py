@@ -3,15 +3,15 @@
     TORCHGRAD_JAX_X64=0 python program.py
 
     import torchgrad_jax as torch
-    jnp.arange(3)             # int32, as without this package
-    torch.arange(3) * 2       # int64: this kernel is traced, compiled and started while JAX has 64-bit types
+    jnp.arange(3)                 # int32, as without this package
+    torch.arange(3) * 2           # int64: this kernel is traced, compiled and started while JAX has 64-bit types
     jnp.asarray(torch.arange(3))  # int32: JAX narrows a tensor as it narrows an array of NumPy
 
-JAX keeps `jax_enable_x64` for each thread beside the one of the process. So modules of this package see, in the place of
-`jax`, `jax.numpy` and the like, copies of these modules whose functions switch 64-bit types on for the time of a call.
-`begin` has Python's import put the copies there, so no module has to think of it. What a copy cannot reach says it by
-itself: compiled functions (`own_kernels.py`), rules of derivatives (`custom_jvp.py`), `with_x64` and `x64_on` elsewhere,
-and `as_host` around functions of the user's that are JAX code.
+JAX keeps `jax_enable_x64` for each thread beside the one of the process. So modules of this package see, in the place
+of `jax`, `jax.numpy` and the like, copies of these modules whose functions switch 64-bit types on during a call.
+`give_copies_of_jax` has Python's import put the copies there, so that no module has to think of it. What a copy cannot
+reach does it by itself: compiled functions (`own_kernels.py`), rules of derivatives (`custom_jvp.py`), and functions
+that are `with_x64`. `as_host` is around functions of the user's that are JAX code.
 
 Without the variable 64-bit types are on in the whole process, and nothing here does anything.
 """
@@ -137,12 +137,23 @@ def narrowed(array: Any) -> Any:
 
 
 def narrowed_tree(values: Any) -> Any:
-    """Return a tree whose arrays, JAX's and NumPy's, have the types that JAX has right now; itself if they have them."""
+    """Return a tree whose arrays, JAX's and NumPy's, have the types that JAX has right now."""
     if not IS_GUEST or X64.value:
         return values
     leaves, structure = jax.tree.flatten(values)
-    found = [narrowed(x) if isinstance(x, jax.Array | np.ndarray | np.generic) else x for x in leaves]
+    found = [_held(x) if isinstance(x, jax.Array | np.ndarray | np.generic) else x for x in leaves]
     return values if all(map(operator.is_, leaves, found)) else structure.unflatten(found)
+
+
+def _held(array: Any) -> Any:
+    """Return an array, narrowed. A tracer of `jax.vmap` may still hold one of NumPy that JAX has not narrowed yet."""
+    if isinstance(array, jax.core.Tracer) and any(isinstance(x, np.ndarray | np.generic) for x in _values_of(array)):
+        return jax.numpy.copy(array)
+    return narrowed(array)
+
+
+def _values_of(tracer: Any) -> list[Any]:
+    return [getattr(tracer, name, None) for name in ("val", "primal", "tangent")]
 
 
 def narrowed_type(aval: Any) -> Any:
@@ -179,6 +190,8 @@ class Kernel:
             _set(before)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "made":  # a copy that is not filled yet
+            raise AttributeError(name)
         found = getattr(self.made, name)
         return _with_x64(found) if name in _STAGES else found
 
@@ -206,10 +219,11 @@ _GIVE_FUNCTIONS = frozenset((
 _GIVE_PAIRS = frozenset(("vjp", "linearize"))
 """Functions that give results and a function."""
 _HAVE_NO_TYPES = frozenset((
-    "jit", "devices", "local_devices", "default_backend", "device_count", "local_device_count", "process_count", "clear_caches",
-    "process_index", "named_scope", "ensure_compile_time_eval", "default_matmul_precision", "default_device", "debug_nans",
-    "debug_infs", "enable_x64", "live_arrays", "block_until_ready", "transfer_guard", "make_mesh", "set_mesh",
-    "no_tracing", "checking_leaks", "log_compiles", "issubdtype", "numpy_dtype_promotion", "numpy_rank_promotion",
+    "jit", "devices", "local_devices", "default_backend", "device_count", "local_device_count", "process_count",
+    "process_index", "clear_caches", "named_scope", "ensure_compile_time_eval", "default_matmul_precision",
+    "default_device", "debug_nans", "debug_infs", "enable_x64", "live_arrays", "block_until_ready",
+    "transfer_guard", "make_mesh", "set_mesh", "no_tracing", "checking_leaks", "log_compiles", "issubdtype",
+    "numpy_dtype_promotion", "numpy_rank_promotion",
 ))  # fmt: skip
 """Functions that ask for no types when they are called. Some give a block; `jit` is for `own_kernels.py`."""
 
@@ -255,8 +269,7 @@ def _giving_pairs(fn: Any) -> Any:
 
 def _copied(name: str, value: Any) -> Any:
     """A value of a module of JAX's as the copy of the module has it."""
-    plain = isinstance(value, type) or not callable(value) or name.startswith("_") or name in _HAVE_NO_TYPES
-    if plain or isinstance(type(value), type) and type(value).__name__ == "_ScalarMeta":
+    if isinstance(value, type) or not callable(value) or name.startswith("_") or name in _HAVE_NO_TYPES:
         return value
     if name in _GIVE_FUNCTIONS:
         return _giving(value)
@@ -311,9 +324,6 @@ class _Finder:
         return spec
 
 
-def begin() -> None:
-    """Have 64-bit types: in the whole process, or in this package's calls alone if `TORCHGRAD_JAX_X64` is 0."""
-    if IS_GUEST:
-        sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
-    else:
-        jax.config.update("jax_enable_x64", True)
+def give_copies_of_jax() -> None:
+    """Let the modules of this package that are imported from now on see the copies of JAX's modules."""
+    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]

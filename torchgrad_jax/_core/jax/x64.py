@@ -61,6 +61,16 @@ def _with_x64(fn: Any) -> Any:
     return _named_as(run, fn)
 
 
+def all_with_x64(module: dict[str, Any]) -> None:
+    """Let the functions of a module, given its globals, run while JAX has 64-bit types: they compute by operators.
+
+    A copy of `jax.numpy` has the switch in `jnp.add(x, y)`, and not in `x + y`.
+    """
+    if IS_GUEST:
+        own = {n: f for n, f in module.items() if isinstance(f, types.FunctionType) and f.__module__ == module["__name__"]}
+        module.update({name: _with_x64(fn) for name, fn in own.items()})
+
+
 def of_jax(fn: Fn) -> Fn:
     """Return the function of JAX's that a module of this package knows as `fn`, without the switch around it."""
     if not IS_GUEST:
@@ -209,7 +219,7 @@ _STAGES = ("lower", "trace", "eval_shape")
 _MODULES = (
     "jax", "jax.numpy", "jax.lax", "jax.nn", "jax.random", "jax.scipy", "jax.scipy.special", "jax.scipy.linalg",
     "jax.scipy.signal", "jax.image", "jax.ops", "jax.numpy.linalg", "jax.numpy.fft", "jax.lax.linalg",
-    "jax.nn.initializers", "jax.export", "jax.dtypes",
+    "jax.nn.initializers", "jax.export", "jax.dtypes", "jax.api_util", "jax.experimental",
 )  # fmt: skip
 _GIVE_FUNCTIONS = frozenset((
     "vmap", "pmap", "grad", "value_and_grad", "jacfwd", "jacrev", "hessian", "checkpoint", "remat", "make_jaxpr",
@@ -278,15 +288,17 @@ def _copied(name: str, value: Any) -> Any:
     return _Callable(value) if isinstance(value, jax.numpy.ufunc) else _with_x64(value)
 
 
-def _copies() -> dict[int, types.ModuleType]:
-    """By the identity of a module of JAX's, its copy."""
+def _copies() -> dict[int, Any]:
+    """By the identity of a module of JAX's, or of a function in it, its copy."""
     real = {name: importlib.import_module(name) for name in _MODULES}
-    copies = {id(module): types.ModuleType(name) for name, module in real.items()}
+    copies: dict[int, Any] = {id(module): types.ModuleType(name) for name, module in real.items()}
     for module in real.values():
         own = vars(copies[id(module)])
         for name, value in vars(module).items():
             if name not in ("__name__", "__loader__", "__spec__"):
                 own[name] = copies.get(id(value)) or _copied(name, value)
+                if own[name] is not value:
+                    copies[id(value)] = own[name]
         own["__getattr__"] = functools.partial(getattr, module)  # what JAX imports when it is first asked for
     return copies
 
@@ -294,7 +306,7 @@ def _copies() -> dict[int, types.ModuleType]:
 class _Loader:
     """Runs a module of this package, and puts the copies in the place of JAX's modules among its globals."""
 
-    def __init__(self, loader: Any, copies: dict[int, types.ModuleType]) -> None:
+    def __init__(self, loader: Any, copies: dict[int, Any]) -> None:
         self._loader, self._copies = loader, copies
 
     def exec_module(self, module: types.ModuleType) -> None:

@@ -12,20 +12,24 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax._src import config
+from jax._src import config, dtypes
 
 import torchgrad_jax as tg
 from torchgrad_jax._core.jax import x64
 
 OURS = str(Path(tg.__file__).parent)
 _NARROW = ("int64", "uint64", "float64", "complex128")
-_OF_LIBRARIES = ("/jax/", "/jaxlib/", "/contextlib.py", "/functools.py", "/numpy/", "<frozen", "<__array_function__")
+_OF_LIBRARIES = ("/tests/narrowing.py", "/jax/", "/jaxlib/", "/contextlib.py", "/functools.py", "/numpy/", "<frozen", "<__array_function__")
 _CROSSING = ("/_core/jax/x64.py", "/_core/arrays/transfer.py", "/_engine/tensor/values.py", "/jax_side/trees.py")
 """Files whose functions give the user's JAX code what a tensor holds."""
 _PASSES_ON = {("own_kernels.py", "lower_jit"), ("interop.py", "pure")}
 """Functions that call JAX for the program around: its own kernels are lowered through `lower_jit`."""
-_MAY_ASK = ("promote_types", "lattice_result_type")
-"""Functions of JAX's that narrow nothing by themselves: what they find goes through others that do."""
+_MAY_ASK = (
+    "promote_types", "lattice_result_type", "_int_aval", "<lambda>", "scalar_type_to_dtype", "lower_jaxpr_to_fun",
+    "_emit_lowering_rule_as_fun",
+)  # fmt: skip
+"""Functions of JAX's that narrow no array: of Python's numbers, of promoted types, which are asked for again, and of
+symbols for sizes."""
 
 
 class NarrowedTypes(BaseException):
@@ -55,7 +59,11 @@ class _Watched:
 
 def _look(asking: types.FrameType) -> None:
     name, at = asking.f_code.co_name, asking.f_locals
-    if name in _MAY_ASK or not _is_wide(at.get("dtype", at.get("array", at.get("aval", np.float64)))):
+    around = asking.f_back
+    by = "" if around is None else around.f_code.co_name
+    if around is not None and by == "dtype" and type(around.f_locals["x"]) in (bool, int, float, complex):
+        return
+    if name in _MAY_ASK or by in _MAY_ASK or not _is_wide(at.get("dtype", at.get("array", at.get("aval", np.dtype("float64"))))):
         return
     caller = _caller(asking)
     if caller is None:
@@ -64,9 +72,21 @@ def _look(asking: types.FrameType) -> None:
     raise NarrowedTypes(f"{name} narrows a type of 64 bits for {where}")
 
 
+def _canonical(canonicalize: Any) -> Any:
+    """JAX's function that makes an array of a value, which looks at who asks; newer versions have it in C++."""
+
+    def canonicalize_value(value: Any) -> Any:
+        if isinstance(value, np.ndarray | np.generic):
+            dtype = value.dtype  # noqa: F841 - what `_look` asks for
+            assert config.enable_x64.value in (True, False)
+        return canonicalize(value)
+
+    return canonicalize_value
+
+
 def _is_wide(x: Any) -> bool:
     try:
-        return str(np.dtype(getattr(x, "dtype", x))) in _NARROW
+        return str(np.dtype(x if isinstance(x, type) else getattr(x, "dtype", x))) in _NARROW
     except TypeError:
         return False
 
@@ -94,4 +114,5 @@ def watch() -> None:
     assert x64.IS_GUEST
     config.enable_x64 = _Watched(config.enable_x64)  # type: ignore[assignment]
     x64.X64 = _Watched(x64.X64)
+    dtypes.canonicalize_value = _canonical(dtypes.canonicalize_value)
     assert not jax.config.jax_enable_x64

@@ -19,10 +19,22 @@ from torchgrad_jax._core.jax import x64
 
 OURS = str(Path(tg.__file__).parent)
 _NARROW = ("int64", "uint64", "float64", "complex128")
-_OF_LIBRARIES = ("/tests/narrowing.py", "/jax/", "/jaxlib/", "/contextlib.py", "/functools.py", "/numpy/", "<frozen", "<__array_function__")
+_OF_LIBRARIES = (
+    "/tests/narrowing.py",
+    "/jax/",
+    "/jaxlib/",
+    "/contextlib.py",
+    "/functools.py",
+    "/numpy/",
+    "<frozen",
+    "<__array_function__",
+)
 _CROSSING = ("/_core/jax/x64.py", "/_core/arrays/transfer.py", "/_engine/tensor/values.py", "/jax_side/trees.py")
 """Files whose functions give the user's JAX code what a tensor holds."""
-_PASSES_ON = {("own_kernels.py", "lower_jit"), ("interop.py", "pure")}
+_PASSES_ON = {
+    ("own_kernels.py", "lower_jit"), ("interop.py", "pure"), ("x64.py", "run_as_host"), ("x64.py", "call_for_host"),
+    ("x64.py", "narrowed_tree"),
+}  # fmt: skip
 """Functions that call JAX for the program around: its own kernels are lowered through `lower_jit`."""
 _MAY_ASK = (
     "promote_types", "lattice_result_type", "_int_aval", "<lambda>", "scalar_type_to_dtype", "lower_jaxpr_to_fun",
@@ -63,7 +75,11 @@ def _look(asking: types.FrameType) -> None:
     by = "" if around is None else around.f_code.co_name
     if around is not None and by == "dtype" and type(around.f_locals["x"]) in (bool, int, float, complex):
         return
-    if name in _MAY_ASK or by in _MAY_ASK or not _is_wide(at.get("dtype", at.get("array", at.get("aval", np.dtype("float64"))))):
+    if (
+        name in _MAY_ASK
+        or by in _MAY_ASK
+        or not _is_wide(at.get("dtype", at.get("array", at.get("aval", np.dtype("float64")))))
+    ):
         return
     caller = _caller(asking)
     if caller is None:
@@ -96,9 +112,11 @@ def _caller(frame: types.FrameType | None) -> types.FrameType | None:
     crossing = frame is not None and frame.f_code.co_filename.endswith(_CROSSING)
     while frame is not None:
         file, name = frame.f_code.co_filename, frame.f_code.co_name
+        if (file.rpartition("/")[2], name) in _PASSES_ON:
+            return None
         if crossing and file.endswith(_CROSSING):
             frame = frame.f_back
-        elif file.endswith(_CROSSING[0]) or (file.rpartition("/")[2], name) in _PASSES_ON:
+        elif file.endswith(_CROSSING[0]):
             return None
         elif file.startswith((OURS, "<torchgrad")):
             return frame

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..jax.own_kernels import jit
 from ..jax.running_transforms import current_trace
-from ..jax.x64 import IS_GUEST, with_x64
+from ..jax.x64 import IS_GUEST, Fn, with_x64
 from ..signals import contextmanager
 from ..state import MODES
 
@@ -45,7 +45,7 @@ def checked(key: Any) -> Any:
     return typed
 
 
-def _draws(method: Any) -> Any:
+def _draws(method: Fn) -> Fn:
     """A method that draws, whose numbers have all their bits in a program that JAX lowers without 64-bit types, too."""
     if not IS_GUEST:
         return method
@@ -57,7 +57,7 @@ def _draws(method: Any) -> Any:
             return draw_now(self, *args, **kwargs)
         return jit(lambda key: method(_OfOneDraw(key), *args, **kwargs))(self.next())
 
-    return draw
+    return draw  # type: ignore[return-value]
 
 
 class KeyStream:

@@ -292,6 +292,11 @@ f = interop.to_jax(lambda v: (v.double() * 0.1).sin() + torch.arange(3).sum() * 
 for call in (f, jax.jit(f), jax.jit(jax.grad(lambda v: f(v).sum())), jax.vmap(f)):
     for array in (jnp.ones((2, 3), jnp.float32), np.ones((2, 3))):
         note(call(array))
+whole = interop.to_jax(lambda v: (v.double().tanh() * 0.1).cumsum(0).norm() + v.double().softmax(0).max())
+row = jnp.arange(3.0)
+note(jax.grad(jax.jit(whole))(row), jax.jit(jax.hessian(jax.jit(whole)))(row), jax.grad(jax.checkpoint(whole))(row))
+note(jax.lax.scan(lambda c, r: (c + whole(r), c), jnp.float32(0), jnp.ones((2, 3)))[0])
+note(jax.jit(interop.to_jax(lambda v: torch.linalg.svd(v.double())[1]))(jnp.eye(3)))
 note(jax.jit(interop.to_jax(lambda v: v.argmax(1)))(np.ones((2, 3))))
 note(*[jnp.sin(torch.ones(k, dtype=d)) for k in (3, 90_000)], jnp.asarray(torch.arange(3)))
 note(jnp.asarray(torch.arange(90_000)), jax.jit(jnp.sin)(torch.ones(3, dtype=d)))

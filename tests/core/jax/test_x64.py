@@ -92,8 +92,7 @@ def test_a_kernel_starts_as_it_was_compiled():
     assert kernel(wide).dtype == np.float64
 
 
-def test_copies_of_jax_have_its_types_and_run_with_64_bits(monkeypatch):
-    monkeypatch.setattr(x64, "IS_GUEST", True)
+def test_copies_of_jax_have_its_types_and_run_with_64_bits():
     copies = x64._copies()
     copy, real = copies[id(jnp)], jnp
     assert copies[id(jax)].numpy is copy

@@ -57,7 +57,7 @@ def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
 
 def for_jax(array: Any) -> Any:
     """The array of a storage as an array of JAX, for code of the user: with 64 bits only where JAX has them."""
-    return x64.narrowed(as_jax_array(array))
+    return as_jax_array(x64.narrowed(array))
 
 
 def as_jax_array(array: Any) -> Any:

@@ -32,7 +32,6 @@ import jax
 import numpy as np
 from jax.core import Tracer
 
-from ..signals import uninterrupted
 from .private import UNSET, X64
 
 Fn = TypeVar("Fn", bound=Callable[..., Any])
@@ -51,8 +50,10 @@ def with_x64(fn: Fn) -> Fn:
 
 
 def _with_x64(fn: Any) -> Any:
+    """The same wherever it is called. A signal leaves no switch on: it is set behind `try`, by one call of C."""
+
     def run(*args: Any, **kwargs: Any) -> Any:
-        before = _now()  # read, not swapped: a signal between a swap and the `try` would leave the switch on
+        before = _now()
         try:
             _set(True)
             return fn(*args, **kwargs)
@@ -68,10 +69,9 @@ def all_with_x64(module: dict[str, Any]) -> None:
     A copy of `jax.numpy` has the switch in `jnp.add(x, y)`, and not in `x + y`.
     """
     if IS_GUEST:
-        own = {
-            n: f for n, f in module.items() if isinstance(f, types.FunctionType) and f.__module__ == module["__name__"]
-        }
-        module.update({name: _with_x64(fn) for name, fn in own.items()})
+        home = module["__name__"]
+        functions = {n: f for n, f in module.items() if isinstance(f, types.FunctionType) and f.__module__ == home}
+        module.update({name: _with_x64(fn) for name, fn in functions.items()})
 
 
 def of_jax(fn: Fn) -> Fn:
@@ -94,36 +94,6 @@ def _named_as(run: Any, fn: Any) -> Any:
     return run
 
 
-class x64_on:
-    """A block in which JAX has 64-bit types."""
-
-    __slots__ = ("_before",)
-
-    def __enter__(self) -> None:
-        if IS_GUEST:
-            self._before = _now()
-            _set(True)
-
-    @uninterrupted
-    def __exit__(self, *exc: object) -> None:
-        if IS_GUEST:
-            _set(self._before)
-
-
-class _AsHost:
-    """A block in which JAX has the types that the process has chosen."""
-
-    __slots__ = ("_before",)
-
-    def __enter__(self) -> None:
-        self._before = _now()
-        _set(UNSET)
-
-    @uninterrupted
-    def __exit__(self, *exc: object) -> None:
-        _set(self._before)
-
-
 def as_host(fn: Fn) -> Fn:
     """Return a function of the user's JAX code, called with the types that JAX has in the process.
 
@@ -133,9 +103,13 @@ def as_host(fn: Fn) -> Fn:
         return fn
 
     def run_as_host(*args: Any, **kwargs: Any) -> Any:
-        with _AsHost():
+        before = _now()
+        try:
+            _set(UNSET)
             given, named = narrowed_tree((args, kwargs))
             return fn(*given, **named)
+        finally:
+            _set(before)
 
     return _named_as(run_as_host, fn)
 
@@ -245,37 +219,40 @@ class _Callable:
     """A callable object of JAX's, such as `jnp.add` with its `at` and `reduce`, while JAX has 64-bit types."""
 
     def __init__(self, of: Any) -> None:
-        self._of = of
+        self._call = _with_x64(of.__call__)
         _named_as(self, of)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with x64_on():
-            return self._of(*args, **kwargs)
+        return self._call(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._of, name)
+        if name in ("_call", "of_jax"):  # a copy that is not filled yet
+            raise AttributeError(name)
+        found = getattr(self.of_jax, name)
         return _with_x64(found) if callable(found) else found
 
 
 def _giving(fn: Any) -> Any:
+    run = _with_x64(fn)
+
     def give(*args: Any, **kwargs: Any) -> Any:
-        with x64_on():
-            found = fn(*args, **kwargs)
+        found = run(*args, **kwargs)
         return _with_x64(found) if callable(found) else found
 
     return _named_as(give, fn)
 
 
-def _run_with_x64(fn: Any, *args: Any) -> Any:
-    with x64_on():
-        return fn(*args)
+@_with_x64
+def _call(fn: Any, *args: Any) -> Any:
+    return fn(*args)
 
 
 def _giving_pairs(fn: Any) -> Any:
+    run = _with_x64(fn)
+
     def give(*args: Any, **kwargs: Any) -> Any:
-        with x64_on():
-            out, then, *more = fn(*args, **kwargs)
-        return (out, jax.tree_util.Partial(_run_with_x64, then), *more)
+        out, then, *more = run(*args, **kwargs)
+        return (out, jax.tree_util.Partial(_call, then), *more)
 
     return _named_as(give, fn)
 
@@ -314,8 +291,7 @@ class _Loader:
 
     def exec_module(self, module: types.ModuleType) -> None:
         """Run it."""
-        with x64_on():
-            self._loader.exec_module(module)
+        _call(self._loader.exec_module, module)
         own = vars(module)
         own.update({n: copy for n, v in own.items() if (copy := self._copies.get(id(v))) is not None})
 

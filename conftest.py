@@ -61,7 +61,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    jax.config.update("jax_enable_x64", True)
+    if os.environ.get("TORCHGRAD_JAX_X64") == "0":
+        importlib.import_module("tests.narrowing").watch()
+    else:
+        jax.config.update("jax_enable_x64", True)
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_numpy_rank_promotion", "raise")
     if config.getoption("--oracle") == "live" and not _torch_version():

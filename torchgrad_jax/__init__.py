@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 import jax as _jax
 
-if _os.environ.get("TORCHGRAD_JAX_X64", "1") != "0":
+from ._core.jax import x64 as _x64
+
+if _x64.IS_GUEST:
+    _x64.give_copies_of_jax()
+else:
     _jax.config.update("jax_enable_x64", True)
 
 from . import _functions as _functions, autograd as autograd

@@ -75,7 +75,7 @@ def _outputs_at(fn: Fn, inputs: Sequence[Any], t: Tensor, values: Any) -> list[n
     """The outputs with an input moved, in place, so that closures over it see the change; None for integers."""
     before = read(t)
     try:
-        write(t, jnp.asarray(values).astype(t._m.dtype.np), bump=False)
+        write(t, jnp.astype(jnp.asarray(values), t._m.dtype.np), bump=False)
         outputs = as_tuple(fn(*inputs))
         if any(o._m.dtype is dtypes.bool_ for o in outputs):
             raise RuntimeError(_BOOL_DIFFERENCE)

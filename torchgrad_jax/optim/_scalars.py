@@ -17,6 +17,7 @@ import numpy as np
 from .._core.arrays import devices, dtypes
 from .._core.arrays.meta import Meta, meta
 from .._core.arrays.python_numbers import Number
+from .._core.jax.x64 import with_x64
 from .._core.state import IN_RUN, MODES, SETTINGS, UNDER_JAX
 from .._engine.memory.strided import read, write
 from .._engine.memory.tensor import Tensor, make
@@ -58,6 +59,7 @@ def scalar_tensor(value: float, like: Tensor | None = None, fused: Any = None) -
     return make(_array_of(value, m)[0], m)
 
 
+@with_x64
 def number(t: Any) -> Any:
     """The number in a one-element tensor; an array while it is being traced; anything else as it is.
 
@@ -87,6 +89,7 @@ def store(t: Tensor, array: Any, writes: int) -> None:
     t._vc.version += writes
 
 
+@with_x64
 def assign(t: Tensor, value: Any) -> Any:
     """Overwrite a 0-dim tensor with a number; what it then holds."""
     if isinstance(value, jax.Array):
@@ -128,6 +131,7 @@ def advance(steps: Sequence[Tensor]) -> list[Any]:
     return update(steps, lambda now, _: now + 1.0)
 
 
+@with_x64
 def _advance_traced(steps: Sequence[Tensor]) -> list[Any]:
     """`advance` where the counts are not known: those that are one array stay one."""
     news: dict[int, tuple[Any, Any]] = {}

@@ -18,6 +18,7 @@ from jax import lax
 
 from ..._core.arrays import tree
 from ..._core.arrays.meta import meta
+from ..._core.jax.x64 import with_x64
 from ..._core.random.generator import restorable
 from ..._engine.entry.bind import ops
 from ..._engine.graph.history import requires_grad_of
@@ -270,6 +271,7 @@ class Loop:
         return [*state, *buffers, *([i] if self.checked else [])]
 
     # -- running
+    @with_x64
     def run(self, inputs: Sequence[Any], batches: Batches, at: int) -> StepsDone:
         """Take the steps from `at` on; step `at` is one for this program, and Python did its part of it."""
         entry, program, log = self.entry, self.program, self.log

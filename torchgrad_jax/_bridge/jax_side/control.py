@@ -21,6 +21,7 @@ from jax import lax
 from ..._core.arrays.dtypes import INTEGRAL
 from ..._core.arrays.python_numbers import Number
 from ..._core.errors.messages import AMBIGUOUS
+from ..._core.jax.x64 import of_jax
 from ..._core.random.keys import is_key
 from ..._core.state import MODES
 from ..._engine.graph.history import requires_grad_of
@@ -32,7 +33,7 @@ from ..._engine.tensor.values import loses_derivative
 from ..._functions import symbolic
 from ..compile.watch.notes import KEPT_UNDER
 from .inner_checks import any_failed, failures_like, first_failures, note_once, note_steps, with_checks
-from .interop import FromJax, _array_of, _Kept, from_jax
+from .interop import FromJax, _array_of, _Kept, operator_of
 
 
 def _is_tensor(x: Any) -> bool:
@@ -135,16 +136,16 @@ def _recorded(name: str, f: Any, key: Any, run: Callable[..., Any], leaves: Sequ
         return traced(*[read(x) if isinstance(x, Tensor) else x for x in leaves])
     operators = _operators_of(f) if MODES.run.at_once else None
     if operators is None:
-        return from_jax(traced)(*leaves)
+        return operator_of(traced)(*leaves)
     key = (getattr(f, "__func__", None), key)
     try:
         found = operators.get(key)
     except TypeError:
-        return from_jax(traced)(*leaves)
+        return operator_of(traced)(*leaves)
     if found is None:
         if len(operators) >= _KEPT:
             operators.clear()
-        found = operators[key] = from_jax(traced)
+        found = operators[key] = operator_of(traced)
     return found(*leaves)
 
 
@@ -225,7 +226,7 @@ def scan(
     """
     settings = {"length": length, "reverse": reverse, "unroll": unroll, **options}
     if not _ours(init, xs):
-        return lax.scan(f, init, xs, **settings)
+        return of_jax(lax.scan)(f, init, xs, **settings)
     leaves, spec = _flat((init, xs))
     over = _Over(f, init, xs)
 
@@ -280,7 +281,7 @@ def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> An
         batch_size: how many rows are taken at once, by `vmap`.
     """
     if not _ours(xs):
-        return lax.map(f, xs, batch_size=batch_size)
+        return of_jax(lax.map)(f, xs, batch_size=batch_size)
     leaves, spec = _flat(xs)
     over = _Over(f, xs)
 
@@ -303,7 +304,7 @@ def associative_scan(fn: Callable[..., Any], elems: Any, reverse: bool = False, 
         axis: the dimension of the rows.
     """
     if not _ours(elems):
-        return lax.associative_scan(fn, elems, reverse, axis)
+        return of_jax(lax.associative_scan)(fn, elems, reverse, axis)
     leaves, spec = _flat(elems)
     over = _Over(fn, elems, elems)
 
@@ -325,7 +326,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
         unroll: how many steps one turn of the compiled loop takes.
     """
     if not _ours(lower, upper, init_val):
-        return lax.fori_loop(lower, upper, body_fun, init_val, unroll=unroll)
+        return of_jax(lax.fori_loop)(lower, upper, body_fun, init_val, unroll=unroll)
     bounds = [_known(x) for x in (lower, upper)]
     fixed = all(isinstance(b, int) for b in bounds)
     leaves, spec = _flat((init_val, [] if fixed else bounds))
@@ -366,7 +367,7 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
         init_val: the first state.
     """
     if not _ours(init_val):
-        return lax.while_loop(cond_fun, body_fun, init_val)
+        return of_jax(lax.while_loop)(cond_fun, body_fun, init_val)
     if _has_values():
         value = init_val
         while bool(cond_fun(value)):
@@ -430,7 +431,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
         **named: the operand as `operand`, if there is one.
     """
     if not _ours(pred, true_fun, operands, named) and not _runs_a_branch(operands, named):
-        return lax.cond(pred, true_fun, false_fun, *operands, **named)
+        return of_jax(lax.cond)(pred, true_fun, false_fun, *operands, **named)
     if not callable(true_fun) and len(operands) == 2 and callable(operands[1]):
         # JAX's older form: cond(pred, of_true, true_fun, of_false, false_fun)
         x, on_true, y, on_false = true_fun, false_fun, *operands
@@ -451,7 +452,7 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, *
         **named: the operand as `operand`, if there is one.
     """
     if not _ours(index, operands, named) and not _runs_a_branch(operands, named):
-        return lax.switch(index, branches, *operands, **named)
+        return of_jax(lax.switch)(index, branches, *operands, **named)
     operands = _operands("switch", operands, named)
     if isinstance(index, Tensor) and index.dtype.category != INTEGRAL:
         raise TypeError(f"Index type must be an integer, got {index.dtype}")
@@ -529,7 +530,7 @@ def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:
     Returns:
         The function, of tensors or arrays.
     """
-    plain = jax.checkpoint(fun, **settings)
+    plain = of_jax(jax.checkpoint)(fun, **settings)
     options = dict(settings)
     static = settings.pop("static_argnums", ())
     chosen = tuple(sorted(settings.items()))
@@ -539,7 +540,7 @@ def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:
         if MODES.run.at_once and not _has_tensors(args, kwargs):
             return plain(*args, **kwargs)
         if under_jax() or not _ours(args, kwargs):
-            return jax.checkpoint(_anew(fun), **options)(*args, **kwargs)
+            return of_jax(jax.checkpoint)(_anew(fun), **options)(*args, **kwargs)
         of, given, fixed = _without(fun, args, static)
         leaves, spec = _flat((given, kwargs))
         over = _Over(lambda args, kwargs: of(*args, **kwargs), given, kwargs)

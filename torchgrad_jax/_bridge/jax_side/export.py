@@ -25,6 +25,7 @@ from ..._core.files.atomic import replacing
 from ..._core.jax.homes import home_of
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.target import platform, traced_for
+from ..._core.jax.x64 import of_c
 from ..._core.random.keys import checked, drawing_from
 from ..._core.state import GRAD, MODES
 from ..._engine.graph.history import edge_of, requires_grad_of
@@ -39,7 +40,7 @@ from .any_size import AnySize, SizeMatters, corners
 from .container_forms import build, describe, leaves_of
 from .exported import is_of_numpy, needs_flatbuffers, read_exported
 from .forward_mode import is_inexact, with_tangents
-from .interop import from_jax
+from .interop import operator_of
 
 
 class Exported:
@@ -60,7 +61,7 @@ class Exported:
         self.program, self.gradient = program, gradient
         self.state = [wrap_array(a) for a in state]
         self._facts, self._classes = facts, dict(classes or {})
-        self._operator = from_jax(_with_gradients(program, gradient, facts.get("gradient")))
+        self._operator = operator_of(_with_gradients(program, gradient, facts.get("gradient")))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         names: list[str] = []
@@ -470,7 +471,7 @@ class _Maker:
             def run(state: Sequence[Any], arrays: Sequence[Any]) -> list[Any]:
                 return steps(state, arrays)[:results]
 
-            return jax.export.export(jit(run), platforms=platforms)(state, avals)
+            return jax.export.export(of_c(jit(run)), platforms=platforms)(state, avals)
         except InconclusiveDimensionOperation as e:
             raise RuntimeError(
                 f"export: {str(e).splitlines()[0]} Sizes that do not fit are excluded by constraints=[...]"

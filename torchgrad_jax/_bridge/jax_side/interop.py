@@ -18,7 +18,10 @@ from ..._core.errors.checks import Check, is_traced
 from ..._core.errors.messages import user_line
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import CALLS
+from ..._core.jax.own_kernels import jit
 from ..._core.jax.private import take_current_trace
+from ..._core.jax.running_transforms import running
+from ..._core.jax.x64 import IS_GUEST, as_host, narrowed_tree, with_x64
 from ..._core.random.keys import checked, drawing_from, is_key, words_of
 from ..._core.state import MODES, recording
 from ..._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
@@ -97,6 +100,12 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         >>> x.grad
         tensor([0.5000, 0.5000])
     """
+    return operator_of(f, as_host(f))
+
+
+def operator_of(f: Callable[..., Any], run: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """A function of arrays as an operator on tensors; `run` is what is called, if that is another one."""
+    run = run or f
     operators = CALLS.cache()
     simple = CALLS.cache()
     """By the metas of arguments that are all tensors: operators that depend on nothing else."""
@@ -121,9 +130,9 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
         key = (treedef, kept, tuple(dynamic), tuple(t._m for t in leaves))
         found = operators.get(key)
         if found is None:
-            found = operators.put(key, _Operator(f, treedef, dynamic, kept, leaves))
+            found = operators.put(key, _Operator(f, run, treedef, dynamic, kept, leaves))
         elif not found.holds():
-            found = _Operator(f, treedef, dynamic, kept, leaves)
+            found = _Operator(f, run, treedef, dynamic, kept, leaves)
             operators.replace(key, found)
         found.tell_what_it_knows()
         results = found(leaves)
@@ -176,7 +185,9 @@ class _Operator:
         "guards",
     )  # fmt: skip
 
-    def __init__(self, f: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]) -> None:
+    def __init__(
+        self, f: Any, called: Any, treedef: Any, dynamic: Sequence[int], kept: Any, leaves: Sequence[Tensor]
+    ) -> None:
         self.out_tree: Any = None
         plain = True
 
@@ -187,7 +198,7 @@ class _Operator:
                 impl = values[i]
                 values[i] = x if impl is None else jax.random.wrap_key_data(x, impl=impl)
             args, kwargs = jax.tree_util.tree_unflatten(treedef, values)
-            found = f(*args, **kwargs)
+            found = called(*args, **kwargs)
             results, self.out_tree = jax.tree_util.tree_flatten(found, is_leaf=_is_tensor)
             plain = not any(map(_is_tensor, results))
             self.keys = {i: str(jax.random.key_impl(r)) for i, r in enumerate(results) if is_key(r)}
@@ -386,8 +397,7 @@ def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any
 
     takes_rngs = _takes_rngs(f) if rngs else None
 
-    @functools.wraps(f)
-    def pure(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         key = kwargs.pop("rngs", None) if takes_rngs is False else None
         if key is not None:
             return seeded(checked(key), *args, **kwargs)
@@ -408,6 +418,13 @@ def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any
 
         found = over_arrays(over, [words_of(flat[i]) for i in at])
         return jax.tree_util.tree_unflatten(trees[0], found)
+
+    run = with_x64(run)
+
+    @functools.wraps(f)
+    def pure(*args: Any, **kwargs: Any) -> Any:
+        given, named = narrowed_tree((args, kwargs))
+        return narrowed_tree(run(*given, **named))
 
     def with_key(key: Any, *args: Any, **kwargs: Any) -> Any:
         with drawing_from(key):
@@ -440,13 +457,23 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
     steps = trace(run, avals)
     captured = [read(t) for t in steps.captured]
     if plain:
-        return steps.function()(*arrays, *captured)
+        return _as_step(steps.function())(*arrays, *captured)
     if any(isinstance(a, jax.core.Tracer) for a in captured):
         raise NotImplementedError(
             "to_jax: a function with hooks or custom Functions inside reads tensors from outside that JAX traces; "
             "pass them as arguments"
         )
-    return _by_backward(f, steps, captured)(*arrays)
+    return _as_step(_by_backward(f, steps, captured))(*arrays)
+
+
+def _as_step(fn: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
+    """A function as one step of the program that JAX traces around it, if that may be lowered without 64-bit types.
+
+    A kernel of this package is lowered with them, wherever it is called.
+    """
+    if not IS_GUEST or not any(type(trace).__name__ == "DynamicJaxprTrace" for trace in running()):
+        return fn
+    return jit(fn)
 
 
 def _input(array: Any) -> Tensor:

@@ -16,7 +16,7 @@ import numpy as np
 from ..._core.arrays import devices, dtypes
 from ..._core.arrays.meta import meta
 from ..._core.errors.messages import HOOK_UNDER_JAX
-from ..._core.jax import private
+from ..._core.jax import private, x64
 from ..._core.jax.running_transforms import HOME_OF_JAX, began, running
 from ..._core.state import GRAD, MODES, UNDER_JAX, Modes
 from ..._engine.graph.history import grad_fn_of, requires_grad_of
@@ -164,7 +164,7 @@ def _described_to_jax(t: Tensor) -> Any:
     caller = sys._getframe(1).f_back
     if caller is not None and caller.f_code.co_name == "_is_boolean_index":
         raise IndexError(_INDEX)
-    return jax.typeof(read(t))
+    return x64.narrowed_type(jax.typeof(read(t)))
 
 
 _INDEX = (

@@ -17,15 +17,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..jax import abstract
+from ..jax import abstract, x64
 from ..jax.caches import remember
-from ..jax.private import batched_device_put
+from ..jax.private import batched_device_put as put_on_devices
 from ..jax.running_transforms import current_trace
 from . import devices
 from .meta import Meta
 from .out_of_memory import guarded, host_array, no_host_memory
 
 Put = Callable[[np.ndarray], Any]
+batched_device_put = x64.with_x64(put_on_devices)
 
 
 def put(host: np.ndarray, dev: devices.device) -> Any:
@@ -55,7 +56,12 @@ def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
 
 
 def for_jax(array: Any) -> Any:
-    """The array of a storage as an array of JAX, for code of the user."""
+    """The array of a storage as an array of JAX, for code of the user: with 64 bits only where JAX has them."""
+    return as_jax_array(x64.narrowed(array))
+
+
+def as_jax_array(array: Any) -> Any:
+    """The array of a storage as an array of JAX, of the same dtype."""
     if array.__class__ is not np.ndarray:
         return array
     return (_to_default(array.shape, array.dtype) if _is_plain() else jnp.asarray)(array)
@@ -120,7 +126,7 @@ def _is_plain() -> bool:
     trace = current_trace()
     return (
         (trace is None or trace.__class__ is _evaluation())
-        and jax.config.jax_enable_x64
+        and (x64.IS_GUEST or jax.config.jax_enable_x64)
         and jax.config.jax_default_device is None
         and jax.sharding.get_abstract_mesh().empty
     )

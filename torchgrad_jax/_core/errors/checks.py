@@ -33,9 +33,9 @@ class Bounds(NamedTuple):
 
     def wrong(self, index: Any) -> Any:
         """Which of these indices are out of range."""
-        index = integers(index)
-        wrong = (index < self.low) | (index >= self.high)
-        return wrong if self.ignored is None else wrong & (index != self.ignored)
+        index, lib = integers(index), numpy_of(index)
+        wrong = lib.less(index, self.low) | lib.greater_equal(index, self.high)
+        return wrong if self.ignored is None else wrong & lib.not_equal(index, self.ignored)
 
 
 def all_between(numbers: np.ndarray, low: int, high: int) -> bool:
@@ -94,7 +94,7 @@ def _here(x: Any) -> np.ndarray:
 
 def integers(x: Any) -> Any:
     """The same of integers, to be compared with Python's, which JAX wants to fit their dtype."""
-    return x.astype(np.int64) if is_traced(x) else np.asarray(x)
+    return jnp.astype(x, np.int64) if is_traced(x) else np.asarray(x)
 
 
 def numpy_of(x: Any) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 from jax.custom_derivatives import SymbolicZero
 
 from .sizes import Size
+from .x64 import with_x64
 
 
 class custom_jvp(jax.custom_jvp):
@@ -22,7 +23,7 @@ class custom_jvp(jax.custom_jvp):
     def defjvp(self, jvp: Callable[..., Any], symbolic_zeros: bool = False) -> Callable[..., Any]:
         """Set the rule. With `symbolic_zeros` it looks itself at which tangents are absent."""
         rule = jvp if symbolic_zeros else _of_given_tangents(jvp)
-        super().defjvp(_without_tangents_of_integers(rule), symbolic_zeros=True)
+        super().defjvp(with_x64(_without_tangents_of_integers(rule)), symbolic_zeros=True)
         return jvp
 
 

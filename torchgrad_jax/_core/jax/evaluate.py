@@ -13,6 +13,8 @@ from typing import Any
 
 import jax
 
+from .x64 import with_x64
+
 Take = Callable[[Any, list[Any]], "Sequence[Any] | None"]
 """Takes a step in its own way, given it and its arguments; None where it is taken as it is."""
 
@@ -62,6 +64,7 @@ def _varying(aval: Any) -> frozenset[Any]:
     return found or frozenset()
 
 
+@with_x64
 def bind_equation(eqn: Any, args: list[Any]) -> Any:
     """Evaluate one equation; JAX releases differ in what `get_bind_params` returns."""
     params = eqn.primitive.get_bind_params(eqn.params)

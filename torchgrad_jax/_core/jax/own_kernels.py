@@ -18,6 +18,7 @@ from typing import Any
 import jax
 from jax.interpreters import mlir
 
+from . import x64
 from .private import JIT, KEPT_OF_MODULE, LOWERINGS
 
 PREFIX = "torch."
@@ -40,7 +41,8 @@ def jit(fn: Callable[..., Any], **options: Any) -> Any:
         return fn(*args, **kwargs)
 
     kernel.__name__ = kernel.__qualname__ = name if name.startswith(PREFIX) else PREFIX + name
-    return jax.jit(kernel, **options)
+    made = jax.jit(kernel, **options)
+    return x64.Kernel(made) if x64.IS_GUEST else made
 
 
 def is_own(ctx: Any) -> bool:
@@ -65,6 +67,7 @@ def mark_kernels() -> None:
     and the program around it call, has to be lowered for each of the two.
     """
     lower = LOWERINGS[JIT].rule
+    lower_kernel = x64.with_x64(lower)
 
     def lower_jit(ctx: Any, *args: Any, **params: Any) -> Any:
         if not params["name"].startswith(PREFIX) or is_own(ctx):
@@ -74,7 +77,7 @@ def mark_kernels() -> None:
             kept[_KEPT] = {name: {} for name in KEPT_OF_MODULE}
             kept[_KEPT]["cached_primitive_lowerings"][_OWN] = None
         inner = ctx.replace(module_context=ctx.module_context.replace(**kept[_KEPT]))
-        out = lower(inner, *args, **params)
+        out = lower_kernel(inner, *args, **params)
         if inner.tokens_out is not None:
             ctx.set_tokens_out(inner.tokens_out)
         return out

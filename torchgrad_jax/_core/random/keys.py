@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -10,7 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from ..jax.own_kernels import jit
 from ..jax.running_transforms import current_trace
+from ..jax.x64 import IS_GUEST, Fn, with_x64
 from ..signals import contextmanager
 from ..state import MODES
 
@@ -42,6 +45,21 @@ def checked(key: Any) -> Any:
     return typed
 
 
+def _draws(method: Fn) -> Fn:
+    """A method that draws, whose numbers have all their bits in a program that JAX lowers without 64-bit types, too."""
+    if not IS_GUEST:
+        return method
+    draw_now = with_x64(method)
+
+    @functools.wraps(method)
+    def draw(self: KeyStream, *args: Any, **kwargs: Any) -> Any:
+        if type(current_trace()).__name__ != "DynamicJaxprTrace":
+            return draw_now(self, *args, **kwargs)
+        return jit(lambda key: method(_OfOneDraw(key), *args, **kwargs))(self.next())
+
+    return draw  # type: ignore[return-value]
+
+
 class KeyStream:
     """Stands for a generator while numbers come from a key. Its methods have the shapes and dtypes of `rng`."""
 
@@ -71,42 +89,64 @@ class KeyStream:
         self.drawn += 1
         return jax.random.fold_in(self.key, self.drawn - 1)
 
+    @_draws
     def random32(self, count: int) -> Any:
         return jax.random.bits(self.next(), (count,), jnp.uint32)
 
+    @_draws
     def random64(self, count: int) -> Any:
         return jax.random.bits(self.next(), (count,), jnp.uint64)
 
+    @_draws
     def floats(self, count: int) -> Any:
         return jax.random.uniform(self.next(), (count,), jnp.float32)
 
+    @_draws
     def doubles(self, count: int) -> Any:
         return jax.random.uniform(self.next(), (count,), jnp.float64)
 
+    @_draws
     def uniform(self, shape: Sequence[int], dtype: Any, low: float, high: float) -> Any:
         return jax.random.uniform(self.next(), tuple(shape), dtype, low, high)
 
+    @_draws
     def normal(self, shape: Sequence[int], dtype: Any, mean: float, std: float) -> Any:
         return jax.random.normal(self.next(), tuple(shape), dtype) * std + mean
 
+    @_draws
     def log_normal(self, shape: Sequence[int], dtype: Any, mean: float, std: float) -> Any:
         return jnp.exp(self.normal(shape, dtype, mean, std))
 
+    @_draws
     def permutation(self, n: int, dtype: Any) -> Any:
         return jax.random.permutation(self.next(), n).astype(dtype)
 
+    @_draws
     def bernoulli(self, p: float, shape: Sequence[int], dtype: Any) -> Any:
         return jax.random.bernoulli(self.next(), p, tuple(shape)).astype(dtype)
 
+    @_draws
     def exponential(self, shape: Sequence[int], dtype: Any, rate: float) -> Any:
         return jax.random.exponential(self.next(), tuple(shape), dtype) / rate
 
+    @_draws
     def cauchy(self, shape: Sequence[int], dtype: Any, median: float, sigma: float) -> Any:
         return jax.random.cauchy(self.next(), tuple(shape), dtype) * sigma + median
 
+    @_draws
     def geometric(self, shape: Sequence[int], p: float, dtype: Any) -> Any:
         level = 1.0 - self.floats(math.prod(shape)).reshape(tuple(shape))  # in (0, 1]
         return jnp.maximum(jnp.ceil(jnp.log(level) / math.log(1.0 - p)), 1.0).astype(dtype)
+
+
+class _OfOneDraw(KeyStream):
+    """A key that is used for one draw."""
+
+    __slots__ = ()
+
+    def next(self) -> Any:
+        """The key itself."""
+        return self.key
 
 
 @contextmanager

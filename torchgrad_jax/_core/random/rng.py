@@ -56,6 +56,7 @@ from numpy.typing import NDArray
 from ..arrays import kernels
 from ..errors import warn
 from ..errors.checks import fail_if, is_traced, numpy_of
+from ..jax.x64 import all_with_x64
 from ..state import MODES
 from . import rejection
 from .exchanges import exchanged
@@ -596,3 +597,6 @@ def _gammas(alpha: Array, generator: Any) -> NDArray[np.float64]:
         normal = functools.partial(generator.next_normal, draw)
         out = [rejection.gamma(float(d), float(p), draw, normal) for d, p in parameters]
     return np.array(out, np.float64).reshape(alpha.shape)
+
+
+all_with_x64(globals())

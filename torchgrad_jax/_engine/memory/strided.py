@@ -23,6 +23,7 @@ from ..._core.errors import messages as errors, warn
 from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
+from ..._core.jax.x64 import with_x64
 from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WRITE_LOCK
 from ..run import executors
 from ..run.kernel import Kernel
@@ -38,6 +39,7 @@ def _dense_order(m: Meta) -> tuple[int, ...]:
     return tuple(d for d in range(m.ndim) if m.shape[d] == 1) + tuple(big)
 
 
+@with_x64
 def to_flat(x: Any, m: Meta) -> Any:
     """Elements in memory order; a layout with gaps is filled with zeros."""
     if m.contiguous or (m.ndim < 2 and m.dense):
@@ -52,6 +54,7 @@ def to_flat(x: Any, m: Meta) -> Any:
     return scatter(jnp.zeros(extent, x.dtype), shape, m.strides, 0, x, add=add)
 
 
+@with_x64
 def fitted(array: Any, m: Meta) -> Any:
     """A saved value as kernels read it: an unpack hook may give another dtype, and another shape that broadcasts."""
     if array.dtype != m.dtype.np:
@@ -64,6 +67,7 @@ def fitted(array: Any, m: Meta) -> Any:
     return array
 
 
+@with_x64
 def from_flat(flat: Any, m: Meta) -> Any:
     """Inverse of `to_flat`."""
     if m.contiguous or (m.ndim < 2 and m.dense):
@@ -75,6 +79,7 @@ def from_flat(flat: Any, m: Meta) -> Any:
     return gather(flat, m.shape, m.strides, 0)
 
 
+@with_x64
 def reinterpret(flat: Any, dtype: np.dtype) -> Any:
     """The same bytes as another dtype, as far as they fill elements; complex numbers are (real, imaginary) pairs."""
     src = flat.dtype
@@ -183,6 +188,7 @@ def _pattern(
     return dims, shape_up
 
 
+@with_x64
 def gather(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: Any) -> Any:
     """The strided view (shape, strides, offset) of a 1-D array."""
     if 0 in shape:
@@ -200,6 +206,7 @@ def gather(flat: Any, shape: tuple[int, ...], strides: tuple[int, ...], offset: 
     return shape_up(_take_nested(segment, dims))
 
 
+@with_x64
 def scatter(
     flat: Any,
     shape: tuple[int, ...],
@@ -269,12 +276,14 @@ def _put(x: Any, extent: int, shape: tuple[int, ...], strides: tuple[int, ...]) 
     return lax.slice_in_dim(flat, 0, extent)
 
 
+@with_x64
 def view_from(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool) -> Any:
     """Read a tensor of meta `m` out of storage elements in memory order."""
     x = gather(reinterpret(flat, m.dtype.np), m.shape, m.strides, offset)
     return conjugated(x, conj, neg)
 
 
+@with_x64
 def conjugated(x: Any, conj: bool, neg: bool) -> Any:
     """The conjugates of the elements, or what is negated, or both."""
     x = jnp.conj(x) if conj else x
@@ -325,6 +334,7 @@ def _box(store: Meta, m: Meta, offset: int) -> _Box | None:
     return _Box(tuple(starts), tuple(sizes), tuple([dims[d] for d in sorted(dims)]))
 
 
+@with_x64
 def replaced(array: Any, store: Meta, m: Meta, offset: Any, conj: bool, neg: bool, value: Any) -> Any:
     """An array of meta `store` with the view at `offset` of its elements in memory order overwritten by `value`.
 
@@ -340,6 +350,7 @@ def replaced(array: Any, store: Meta, m: Meta, offset: Any, conj: bool, neg: boo
     return box.put(array, conjugated(value, conj, neg))
 
 
+@with_x64
 def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any, anew: bool = False) -> Any:
     """Storage elements with a tensor of meta `m` overwritten by `value`; `anew` as for `scatter`."""
     value = conjugated(value, conj, neg)

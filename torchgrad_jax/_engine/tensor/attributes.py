@@ -585,7 +585,7 @@ strided_layout = layout("strided")
 
 
 def _array_of(self: Tensor) -> Any:
-    array = transfer.for_jax(read(self))
+    array = transfer.as_jax_array(read(self))
     if isinstance(array, jax.Array) and not isinstance(array, jax.core.Tracer):
         return array
     raise RuntimeError("a tensor has no sharding on the meta device, and where a program is being traced")

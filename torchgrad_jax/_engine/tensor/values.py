@@ -213,12 +213,12 @@ def dlpack(self: Tensor, **kwargs: Any) -> Any:
         shared = _shared(self)
         if shared is not None and shared.flags.writeable:
             return shared.__dlpack__(**kwargs)
-    return transfer.for_jax(read(self)).__dlpack__(**kwargs)
+    return transfer.as_jax_array(read(self)).__dlpack__(**kwargs)
 
 
 def dlpack_device(self: Tensor) -> Any:
     """DLPack's protocol."""
-    return transfer.for_jax(read(self)).__dlpack_device__()
+    return transfer.as_jax_array(read(self)).__dlpack_device__()
 
 
 def truth(self: Tensor) -> bool:

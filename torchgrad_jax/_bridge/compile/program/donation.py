@@ -19,6 +19,7 @@ import jax.numpy as jnp
 from ...._core.arrays.meta import Meta
 from ...._core.jax.own_kernels import jit
 from ...._core.jax.target import lower
+from ...._core.jax.x64 import of_c, with_x64
 from ...._engine.memory.tensor import Tensor
 
 
@@ -28,7 +29,7 @@ class Donating:
     `placed`, if given, says for each result on which devices it lies, or None where XLA may choose.
     """
 
-    __slots__ = ("_compiled", "call", "n", "settled")
+    __slots__ = ("_compiled", "_run", "call", "n", "settled")
 
     def __init__(
         self, fn: Callable[..., list[Any]], n: int, keep_unused: bool, placed: list[Any] | None = None
@@ -37,18 +38,21 @@ class Donating:
         self.settled = False
         """Whether JAX knew the arguments of the last call."""
         self._compiled = jit(fn, donate_argnums=tuple(range(n)), keep_unused=keep_unused, out_shardings=placed)
-        self.call: Any = self._compiled if n == 0 else _with_first_call(self._compiled, self._first_call)
+        made = of_c(self._compiled)
+        self._run: Any = made if n == 0 else _with_first_call(made, self._first_call)
+        self.call = with_x64(self._run)
+        """The function, to be called as any other."""
 
     def results(self, inputs: Sequence[Any], dropped: Sequence[Tensor]) -> Iterator[Any]:
         """What the function returns, computed when the first of it is taken.
 
         Just before, tensors in `dropped` lose their gradients. No Python code runs for somebody who takes all in one
-        call of C.
+        call of C. The caller's code is `with_x64`.
         """
         if not dropped:
-            return chain.from_iterable(starmap(self.call, (inputs,)))
+            return chain.from_iterable(starmap(self._run, (inputs,)))
         drops = map(setattr, dropped, repeat("_g"), repeat(None))
-        return chain.from_iterable(starmap(self.call, chain(filter(None, drops), (inputs,))))
+        return chain.from_iterable(starmap(self._run, chain(filter(None, drops), (inputs,))))
 
     def lower(self, *args: Any) -> jax.stages.Lowered:
         """The program for such arguments, which is not run."""
@@ -57,7 +61,7 @@ class Donating:
     def _first_call(self, *args: Any) -> Any:
         """The call for arguments of a new kind, and what JAX keeps of it for the next."""
         self.settled = False
-        run: Any = self._compiled._cache_miss  # type: ignore[attr-defined]
+        run: Any = of_c(self._compiled)._cache_miss  # type: ignore[attr-defined]
         try:
             return run(*map(_copied, args[: self.n]), *args[self.n :])
         except jax.errors.JaxRuntimeError as error:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from ...._core.arrays.out_of_memory import check_memory, complain_of_memory
+from ...._core.jax.x64 import with_x64
 from ...._core.random.generator import restorable
 from ...._engine.memory.tensor import Tensor
 from ..trace.checks import is_true
@@ -82,6 +83,7 @@ class Entry:
             surely(self._log.restore_ahead)
 
     # -- running
+    @with_x64
     def run(self, given: Sequence[Any]) -> Any:
         """Run the program on these tensors and numbers, and do to the outside what the function does.
 

@@ -9,7 +9,7 @@ from typing import Any
 import jax
 from jax.sharding import PartitionSpec
 
-from ...._bridge.jax_side.interop import as_jax, from_jax
+from ...._bridge.jax_side.interop import as_jax, operator_of
 from ...._engine.memory.tensor import Tensor
 from ....utils import _pytree
 from ...device_mesh import DeviceMesh, current_mesh
@@ -110,7 +110,7 @@ class _Run:
         whole = jax.shard_map(
             self._on_device, mesh=self.mesh.jax_mesh, in_specs=ins, out_specs=tuple(self._outs()), check_vma=False
         )
-        out = from_jax(whole)(*tensors)
+        out = operator_of(whole)(*tensors)
         return _pytree.tree_unflatten([said(t, self.mesh) for t in out], self.out_spec)
 
     def _spec_of(self, t: Any) -> PartitionSpec:

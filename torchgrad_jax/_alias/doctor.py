@@ -16,6 +16,7 @@ import jax
 from .. import version
 from .._core.jax.kernel_files import folder_of_kernels
 from .._core.jax.private import KNOWN
+from .._core.jax.x64 import IS_GUEST
 from .info import main as report
 
 _PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
@@ -63,7 +64,7 @@ def _of_versions() -> Iterator[str]:
 
 
 def _of_settings() -> Iterator[str]:
-    if not jax.config.jax_enable_x64:
+    if not (jax.config.jax_enable_x64 or IS_GUEST):
         yield "jax_enable_x64 is off: int64 and float64 tensors would lose half of their bits"
     if os.environ.get("JAX_DISABLE_JIT", "0").lower() in ("1", "true"):
         yield "JAX_DISABLE_JIT is set: nothing is compiled, and all is slow"

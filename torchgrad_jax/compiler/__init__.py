@@ -20,6 +20,7 @@ from .._core.errors.messages import Unsupported as _Unsupported, missing as _mis
 from .._core.state import MODES
 from .._engine.memory.tensor import Tensor as _Tensor
 from .._functions.exchange import from_numpy as _from_numpy
+from ._cache import load_cache_artifacts as load_cache_artifacts, save_cache_artifacts as save_cache_artifacts
 
 
 def is_compiling() -> bool:

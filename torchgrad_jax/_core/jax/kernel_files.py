@@ -38,6 +38,8 @@ _NEVER = ("", "0", "off", "no")
 _COMPILES = "/jax/core/compile/backend_compile_duration"
 _FOLDER: list[str] = []
 """The folder of this process's kernels, if they have one of their own."""
+_FILES: list[_Files] = []
+"""The files in it."""
 
 
 def keep_kernels() -> Path | None:
@@ -51,7 +53,7 @@ def keep_kernels() -> Path | None:
         return None
     if jax.config.jax_compilation_cache_dir or not jax.config.jax_enable_compilation_cache:
         return None
-    folder = (Path(given) if given else _home()) / _machine()
+    folder = (Path(given) if given else _home()) / machine()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
@@ -61,8 +63,9 @@ def keep_kernels() -> Path | None:
             return None
     except (OSError, RuntimeError):
         return None  # without a home, or with a full disk, the program runs without kernel files
-    _FOLDER[:] = [str(folder)]
-    _tell_kernels_apart(_Files(str(folder)))
+    files = _Files(str(folder))
+    _FOLDER[:], _FILES[:] = [str(folder)], [files]
+    _tell_kernels_apart(files)
     return folder
 
 
@@ -71,31 +74,75 @@ def folder_of_kernels() -> str | None:
     return _FOLDER[0] if _FOLDER else jax.config.jax_compilation_cache_dir
 
 
+def used_kernels() -> Iterator[tuple[str, bytes]]:
+    """Give the kernels that this process has compiled or read from files, each with its key.
+
+    Where JAX keeps them in a folder of the user's, those are all kernels of this package in there: JAX does not tell
+    which of them it has read.
+    """
+    if _FILES:
+        files = _FILES[0]
+        for key in list(files.used):
+            value = files.get(key)
+            if value is not None:  # somebody may have emptied the folder
+                yield key, value
+    elif folder := jax.config.jax_compilation_cache_dir:
+        for path in sorted(Path(folder).glob(f"{MODULE}*{_SUFFIX}")):
+            yield path.name.removesuffix(_SUFFIX), path.read_bytes()
+
+
+def add_kernel(key: str, value: bytes) -> bool:
+    """Put a kernel that was compiled elsewhere among the files of this process; False if it keeps none."""
+    folder = jax.config.jax_compilation_cache_dir
+    files = _FILES[0] if _FILES else _files_in(folder) if folder else None
+    if files is None:
+        return False
+    if files.get(key) is None:
+        files.put(key, value)
+    return True
+
+
+def _files_in(folder: str) -> Any:
+    """JAX's own files of programs in a folder; None where it cannot use it."""
+    return (COMPILATION_CACHE.get_file_cache(folder) or (None,))[0]
+
+
+_SUFFIX = "-cache"
+"""How JAX ends the names of files of compiled programs."""
+
+
 class _Files(CacheInterface):
     """The files of all compiled programs: kernels of this package in their folder, others where JAX is told."""
 
     def __init__(self, own: str) -> None:
         self._own, self._by_folder = own, {}
         self._path = Path(own)
+        self.used: dict[str, None] = {}
+        """The keys of kernels of this package that this process has compiled or read, in order."""
 
     def _of(self, key: str) -> Any:
         folder = self._own if key.startswith(MODULE) else jax.config.jax_compilation_cache_dir
         if not folder:
             return None
         if folder not in self._by_folder:
-            self._by_folder[folder] = (COMPILATION_CACHE.get_file_cache(folder) or (None,))[0]
+            self._by_folder[folder] = _files_in(folder)
         return self._by_folder[folder]
 
     def get(self, key: str) -> Any:
         """Return the program that was kept under a key, or None."""
         files = self._of(key)
-        return None if files is None else files.get(key)
+        found = None if files is None else files.get(key)
+        if found is not None and key.startswith(MODULE):
+            self.used[key] = None
+        return found
 
     def put(self, key: str, value: bytes) -> None:
         """Keep a program under a key."""
         files = self._of(key)
         if files is not None:
             files.put(key, value)
+            if key.startswith(MODULE):
+                self.used[key] = None
 
 
 class _Settings(threading.local):
@@ -170,7 +217,7 @@ def _home() -> Path:
     return base / "torchgrad_jax" / "kernels"
 
 
-def _machine() -> str:
+def machine() -> str:
     """A name for all machines that can run each other's kernels: a home may be shared by several kinds."""
     described = [jaxlib.__version__, platform.machine(), platform.processor()]
     try:

@@ -1,5 +1,6 @@
 """Plans as text, JSON and pages, and what is said where there is nothing to plan: without any compiler."""
 
+import dataclasses
 import json
 import re
 import subprocess
@@ -78,6 +79,13 @@ def test_plans_stand_side_by_side():
     assert "28 x all-gather of bf16[768,256], 10.5 MiB" in text
     assert "1.5 GiB in 4 of train.py:12:8 (Block.forward)" in text
     assert "18 x pow in float64, 18 elements, train.py:34:82 (step)" in text
+
+
+def test_the_largest_batch_stands_in_the_table_where_somebody_has_asked():
+    asked = dataclasses.replace(SMALL, batch=64, largest_batch=4096)
+    assert re.search(r"^largest batch +4096 samples \(64 here\)$", "\n".join(report([asked, LARGE])), re.MULTILINE)
+    assert "largest batch" not in "\n".join(report([SMALL, LARGE]))
+    assert Plan.from_json(asked.to_json()) == asked
 
 
 def test_a_page_has_a_bar_for_each_target_and_escapes_what_it_shows():
@@ -168,13 +176,13 @@ def run_plan(*arguments):
 def test_help_names_the_options():
     done = run_plan("--help")
     assert done.returncode == 0
-    assert {"--on", "--json", "--html"} <= {*re.findall(r"--\w+", done.stdout)}
+    assert {"--on", "--json", "--html", "--largest-batch"} <= {*re.findall(r"--[\w-]+", done.stdout)}
 
 
 @pytest.mark.parametrize(("plans", "code"), [({"v5e:2x2", "h100"}, 0), ({"v5e:2x2"}, 1), (set(), 1)])
 def test_a_target_without_a_plan_leaves_those_of_others(plans, code, monkeypatch, capsys, tmp_path):
     made = {name: (SMALL if name == "v5e:2x2" else LARGE).to_json() for name in plans}
-    monkeypatch.setattr(command, "_in_a_process", lambda target, script, arguments: made.get(target))
+    monkeypatch.setattr(command, "_in_a_process", lambda target, *_: made.get(target))
     file = tmp_path / "plans.json"
     assert command.main(["train.py", "--on", "v5e:2x2", "--on", "h100", "--json", str(file)]) == code
     out, err = capsys.readouterr()

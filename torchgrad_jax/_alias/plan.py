@@ -8,6 +8,7 @@ the first call; that function is the step which is planned.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import json
 import subprocess
 import sys
@@ -25,11 +26,11 @@ def main(argv: Sequence[str]) -> int:
     own, arguments = _apart([*argv])
     given = _parser().parse_args(own)
     if given.into is not None:
-        return _plan_into(given.into, given.on[0], [given.script, *arguments])
+        return _plan_into(given.into, given.on[0], [given.script, *arguments], given.largest_batch)
     found, failed = [], []
     for target in given.on or ["v5e:2x2"]:
         sys.stderr.write(f"planning {given.script} on {target} ...\n")
-        plan = _in_a_process(target, given.script, arguments)
+        plan = _in_a_process(target, given.script, arguments, ["--largest-batch"] if given.largest_batch else [])
         if plan is None:
             failed.append(target)
         else:
@@ -56,11 +57,14 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m torchgrad_jax plan",
         description="Say what the compiled step of a script needs on hardware that is not here: memory, arithmetic, "
         "the least time that it takes, exchanges between devices.",
-        usage="%(prog)s [-h] [--on TARGET] [--json FILE] [--html FILE] SCRIPT [-- ARGUMENT ...]",
+        usage="%(prog)s [-h] [--on TARGET] [--largest-batch] [--json FILE] [--html FILE] SCRIPT [-- ARGUMENT ...]",
     )
     parser.add_argument("script", metavar="SCRIPT")
     parser.add_argument(
         "--on", metavar="TARGET", action="append", help="v5e:2x2, v4:2x2x1, h100, h100:8 and others; several times"
+    )
+    parser.add_argument(
+        "--largest-batch", action="store_true", help="find with how many samples the step fits; it is compiled thrice"
     )
     parser.add_argument("--json", metavar="FILE", help="write the plans as JSON")
     parser.add_argument("--html", metavar="FILE", help="write a page with a picture")
@@ -74,11 +78,12 @@ def _apart(argv: list[str]) -> tuple[list[str], list[str]]:
     return argv[:at], argv[at + 1 :]
 
 
-def _in_a_process(target: str, script: str, arguments: Sequence[str]) -> str | None:
+def _in_a_process(target: str, script: str, arguments: Sequence[str], options: Sequence[str] = ()) -> str | None:
     """The plan for one target as JSON, or None after an error, which was printed."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "plan.json"
-        command = [sys.executable, "-m", "torchgrad_jax", "plan", script, "--on", target, _CHILD, str(file)]
+        command = [sys.executable, "-m", "torchgrad_jax", "plan", script, "--on", target, *options]
+        command += [_CHILD, str(file)]
         done = subprocess.run([*command, *(["--", *arguments] if arguments else [])], check=False, stdout=sys.stderr)
         return file.read_text() if done.returncode == 0 and file.exists() else None
 
@@ -102,7 +107,7 @@ class _Steps:
         self._called.add(id(compiled))
 
 
-def _plan_into(file: str, name: str, command: list[str]) -> int:
+def _plan_into(file: str, name: str, command: list[str], asks_for_batch: bool) -> int:
     """Plan for one target, in this process, and write the plan to a file."""
     from .finder import install_as_torch
     from .start import run, script, tell_children
@@ -134,6 +139,8 @@ def _plan_into(file: str, name: str, command: list[str]) -> int:
         compiled, args, kwargs = steps.last
         try:
             plan = plan_of(target, compiled.lower(*args, **kwargs))
+            if asks_for_batch:
+                plan = _with_largest_batch(plan, target, compiled, (args, kwargs))
         except RuntimeError as error:
             text = str(error)
             more = _CUDNN if "cuDNN not found" in text and target.platform == "cuda" else ""
@@ -141,6 +148,17 @@ def _plan_into(file: str, name: str, command: list[str]) -> int:
             return 1
     Path(file).write_text(plan.to_json())
     return 0
+
+
+def _with_largest_batch(plan: Any, target: Any, compiled: Any, given: Any) -> Any:
+    """The plan, which says with how many samples the step fits."""
+    from .._bridge.compile.plans.batches import batch_of, largest_batch
+    from .._bridge.compile.plans.plan import plan_of
+
+    def plan_with(given: Any) -> Any:
+        return plan_of(target, compiled.lower(*given[0], **given[1]))
+
+    return dataclasses.replace(plan, batch=batch_of(given), largest_batch=largest_batch(plan_with, given, plan))
 
 
 def _run_until_known(run: Any, start: Any, arguments: list[str], steps: _Steps) -> int:

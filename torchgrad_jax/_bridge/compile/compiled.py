@@ -12,6 +12,7 @@ import jax
 
 from ..._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ..._core.jax import caches
+from ..._core.jax.target import Target
 from ..._core.signals import contextmanager
 from ..._core.state import DUAL, FUNCTION_MODE, IN_RUN, INFERENCE, MODES, OBSERVED, PACKING, UNDER_JAX, WRITE_LOCK
 from ..._engine.memory.derivative_stops import under_jax
@@ -27,6 +28,7 @@ from .function_modes import autocast_off
 from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .many_steps import Batches, StepsDone, run_all
 from .patience import Patience
+from .plans.batches import largest_batch
 from .plans.plan import Plan, plan_of
 from .program.entry import Entry
 from .program.program import CompiledProgram
@@ -224,14 +226,42 @@ class Compiled:
         Raises:
             RuntimeError: if there is no target, or if the function runs as it is written.
         """
+        target = self._target()
+        tensors = [x for x in jax.tree.leaves((args, kwargs)) if isinstance(x, Tensor)]
+        if tensors and all(t._m.device.type == "meta" for t in tensors):
+            self(*args, **kwargs)
+        return plan_of(target, self.lower(*args, **kwargs))
+
+    def largest_batch(self, *args: Any, **kwargs: Any) -> int:
+        """With how many samples the program fits into the memory of `interop.target`; see `plan`.
+
+        The batch is the first dimension that most of the tensors among the arguments share. The step is compiled for
+        it, for twice as many samples, and for the result.
+
+        Args:
+            args, kwargs: as for a call.
+
+        Returns:
+            The number of samples; 0 if the step fits with none.
+
+        Raises:
+            RuntimeError: if there is no target, if the function runs as it is written, or if no argument has a batch.
+        """
+        target = self._target()
+        first = self.plan(*args, **kwargs)
+
+        def plan_with(given: Any) -> Plan:
+            return plan_of(target, self.lower(*given[0], **given[1]))
+
+        return largest_batch(plan_with, (args, kwargs), first)
+
+    @staticmethod
+    def _target() -> Target:
         if MODES.target is None:
             raise RuntimeError(
                 "a plan is made for a target: with torch.interop.target('v5e:2x2'): step.plan(...) plans for four TPUs"
             )
-        tensors = [x for x in jax.tree.leaves((args, kwargs)) if isinstance(x, Tensor)]
-        if tensors and all(t._m.device.type == "meta" for t in tensors):
-            self(*args, **kwargs)
-        return plan_of(MODES.target, self.lower(*args, **kwargs))
+        return MODES.target
 
     def explain(self) -> None:
         """Print what the programs of the function read, write, keep and check, and why it was traced again."""

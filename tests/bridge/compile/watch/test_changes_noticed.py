@@ -17,10 +17,7 @@ CHANGES, EFFECTS = rows_of("changes"), rows_of("effects")
 
 
 def ways_of(row: Row) -> list[str]:
-    """All ways for one row in eight; for the others the step by itself, and every second time one other way.
-
-    That other way is among the tests that take long.
-    """
+    """All ways for one row in eight; for the others the step by itself, and every second time one other way."""
     number, (first, *others) = zlib.crc32(row.label.encode()), WAYS
     if number % 8 == 0:
         return [first, *others]

@@ -98,6 +98,9 @@ class Plan:
     emulated: list[Emulated]
     host: list[str]
     """Steps that are done by the machine to which the devices belong."""
+    batch: int | None = None
+    """How many samples the arguments have, and with how many the step fits; None where nobody has asked."""
+    largest_batch: int | None = None
 
     @property
     def total(self) -> int:
@@ -334,6 +337,7 @@ def rows(plans: Sequence[Plan]) -> list[tuple[str, list[str]]]:
         ("a step takes at least", [f"{time(plan.seconds)}, by {plan.limited_by}" for plan in plans]),
         ("exchanges", [_summed(plan.exchanges) for plan in plans]),
         ("64-bit arithmetic", [_of_wide(plan) for plan in plans]),
+        *([("largest batch", [_of_batch(plan) for plan in plans])] if any(p.batch for p in plans) else []),
         ("steps of the host", [str(len(plan.host)) if plan.host else "none" for plan in plans]),
     ]
     return found
@@ -341,6 +345,10 @@ def rows(plans: Sequence[Plan]) -> list[tuple[str, list[str]]]:
 
 def _summed(exchanges: Sequence[Exchange]) -> str:
     return f"{sum(e.times for e in exchanges)}, {size(sum(e.bytes for e in exchanges))}" if exchanges else "none"
+
+
+def _of_batch(plan: Plan) -> str:
+    return f"{plan.largest_batch} samples ({plan.batch} here)" if plan.batch else ""
 
 
 def _of_wide(plan: Plan) -> str:

@@ -58,7 +58,7 @@ def test_a_dataclass_has_the_fields_that_are_not_none():
     assert paths == [".x", ".y[0]"]
     out = torch.func.vmap(lambda p: Point(p.x * 2, p.y))(Point(torch.ones(3), torch.zeros(3)))
     assert out.x.tolist() == [2, 2, 2]
-    with pytest.raises(ValueError, match="is already registered as pytree node"):
+    with pytest.warns(UserWarning, match="is already registered as pytree node. Overwriting"):
         pytree.register_dataclass(Point)
 
 

@@ -160,6 +160,18 @@ def recording() -> Iterator[None]:
         MODES.bits = MODES.bits & ~GRAD | before & GRAD
 
 
+TORCH_VERSIONS = ("2.13", "2.14")
+"""Versions of torch between whose derivatives a program may choose, see `interop.torch_version`."""
+
+
+def checked_version(given: Any, what: str) -> tuple[int, int]:
+    """A version as two numbers."""
+    if given not in TORCH_VERSIONS:
+        raise ValueError(f"{what} must be one of {', '.join(map(repr, TORCH_VERSIONS))}, and is {given!r}")
+    major, minor = given.split(".")
+    return int(major), int(minor)
+
+
 @dataclass
 class Settings:
     """Process-wide settings."""
@@ -169,6 +181,10 @@ class Settings:
     deterministic_warn_only: bool = False
     equal_bits: bool = os.environ.get("TORCHGRAD_JAX_EQUAL_BITS", "0") not in ("", "0")
     """Whether equal backward passes give equal bits also where `deterministic` is off."""
+    torch_version: tuple[int, int] = checked_version(
+        os.environ.get("TORCHGRAD_JAX_TORCH_VERSION") or TORCH_VERSIONS[0], "TORCHGRAD_JAX_TORCH_VERSION"
+    )
+    """The version of torch whose derivatives new graphs have, where versions differ."""
     warn_always: bool = False
     float32_products: str = "highest"
     flash_sdp: bool = True

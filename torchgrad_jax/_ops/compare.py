@@ -25,6 +25,7 @@ from .registry import (
     Fits,
     Grad,
     InPlace,
+    Later,
     Layout,
     NumberDtype,
     Numbers,
@@ -268,18 +269,36 @@ def _tangent_of_ties(x: Array, y: Array, tx: Array, ty: Array, wins: Array) -> A
     return ty + jnp.where(x == y, half, wins.astype(tx.dtype)) * (tx - ty)
 
 
+def _shared_tangent(x: Array, y: Array, tx: Array, ty: Array, wins: Array) -> Array:
+    """torch 2.14's forward mode: half of both tangents where the operands are equal, else that of one of them."""
+    return choose(x == y, (tx + ty) * jnp.asarray(0.5, tx.dtype), choose(wins, tx, ty))
+
+
+_LARGER_OF_2_14 = (
+    lambda x, y, out, tx, ty: _gradient_of_ties(x, y, tx, ty, x < y, x > y),
+    lambda x, y, out, tx, ty: _shared_tangent(x, y, tx, ty, x > y),
+)
+_SMALLER_OF_2_14 = (
+    lambda x, y, out, tx, ty: _gradient_of_ties(x, y, tx, ty, x > y, x < y),
+    lambda x, y, out, tx, ty: _shared_tangent(x, y, tx, ty, x < y),
+)
+"""Rules of torch 2.14, of reverse and of forward mode: equal operands share the gradient."""
+
+
 _pair = functools.partial(binary, scalar=False, inplace=False, compares=Compares.INPUTS)
 maximum = _pair(
     "maximum",
     _maximum,
     rule=lambda x, y, out, tx, ty: _gradient_of_ties(x, y, tx, ty, x < y, x > y),
     forward=lambda x, y, out, tx, ty: _tangent_of_ties(x, y, tx, ty, x > y),
+    since={(2, 14): _LARGER_OF_2_14},
 )
 minimum = _pair(
     "minimum",
     _minimum,
     rule=lambda x, y, out, tx, ty: _gradient_of_ties(x, y, tx, ty, x > y, x < y),
     forward=lambda x, y, out, tx, ty: _tangent_of_ties(x, y, tx, ty, x < y),
+    since={(2, 14): _SMALLER_OF_2_14},
 )
 # Of equal operands torch's reverse mode takes the first. Its forward mode does that for `fmin`, but not for `fmax`.
 fmax = _pair(
@@ -287,8 +306,11 @@ fmax = _pair(
     _fmax,
     rule=lambda x, y, out, tx, ty: choose(_takes_fmax(x, y), tx, ty),
     forward=lambda x, y, out, tx, ty: choose((x > y) | (y != y), tx, ty),
+    since={(2, 14): _LARGER_OF_2_14},
 )
-fmin = _pair("fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty))
+fmin = _pair(
+    "fmin", _fmin, rule=lambda x, y, out, tx, ty: choose(_takes_fmin(x, y), tx, ty), since={(2, 14): _SMALLER_OF_2_14}
+)
 
 
 def _larger(x: Array, low: Array) -> Array:
@@ -334,6 +356,41 @@ _clamp_along_equal = (
 )
 
 
+def _shared_clamp_rule(x: Array, low: Array, high: Array, out: Array, tx: Array, tlow: Array, thigh: Array) -> Array:
+    """torch 2.14: a limit that is a tensor and equals the input shares the gradient with it."""
+    at_low, at_high = (x == low) & (low <= high), (x == high) & (low <= high)
+    share = 1 / (1 + at_low.astype(tx.dtype) + at_high.astype(tx.dtype))
+    t = choose((x >= low) & (x <= high), share * tx, 0)
+    t += choose((low < high) & (x < low), tlow, choose(at_low, share * tlow, 0))
+    return t + choose((high < low) | (x > high), thigh, choose(at_high, share * thigh, 0))
+
+
+_clamp_by_number_of_2_14 = (
+    with_rule(_clamp_value, lambda x, low, high, out, tx, tlow, thigh: choose((x > low) & (x < high), tx, 0)),
+    with_rule(_larger, lambda x, low, out, tx, tlow: choose(x > low, tx, 0)),
+    with_rule(_below, lambda x, high, out, tx, thigh: choose(x < high, tx, 0)),
+)
+"""torch 2.14: the slope is 0 on the edges, too."""
+_clamp_of_2_14 = (
+    with_rule(_clamp_value, _shared_clamp_rule),
+    with_rule(_larger, _LARGER_OF_2_14[0]),
+    with_rule(_below, _SMALLER_OF_2_14[0]),
+)
+_clamp_along_2_14 = (
+    with_rule(_clamp_value, _shared_clamp_rule),
+    with_rule(_larger, _LARGER_OF_2_14[1]),
+    with_rule(_below, _SMALLER_OF_2_14[1]),
+)
+
+
+def _clamps_of_2_14(clamps: Any) -> Callable[..., Array]:
+    """`clamp`, `clamp_min` and `clamp_max` with other rules."""
+    return lambda input, min=None, max=None: _clamp_any(input, min, max, clamps)
+
+
+_CLAMP_OF_2_14 = {(2, 14): Later(*map(_clamps_of_2_14, (_clamp_of_2_14, _clamp_along_2_14, _clamp_by_number_of_2_14)))}
+
+
 def _clamp_any(input: Array, low: Any, high: Any, clamps: Any = _clamp) -> Array:
     """Applies the function for two limits, for a lower one, or for an upper one."""
     if category(input) == COMPLEX:
@@ -341,9 +398,6 @@ def _clamp_any(input: Array, low: Any, high: Any, clamps: Any = _clamp) -> Array
     limits = [jnp.asarray(v) for v in (low, high) if v is not None]
     if not limits:
         raise RuntimeError("torch.clamp: At least one of 'min' or 'max' must not be None")
-    # For numbers one rule serves both limits.
-    if clamps is not _clamp and all(v.weak_type for v in limits):
-        clamps = _clamp
     x, *limits = broadcast(input, *limits)
     if len(limits) == 2:
         refuse(x, "clamp_cpu", BOOL)
@@ -375,6 +429,8 @@ def _check_clamp_inplace(me: Meta, result: Meta, limits: Sequence[Any]) -> None:
     compares=Compares.INPUTS,
     numbers=Numbers(fits=Fits.EXACTLY, dtype=NumberDtype.ALL_OR_NONE),
     forward=lambda input, min=None, max=None: _clamp_any(input, min, max, _clamp_along_taken),
+    forward_by_number=False,
+    since=_CLAMP_OF_2_14,
 )
 def clamp(input: Array, min: Array | Scalar | None = None, max: Array | Scalar | None = None) -> Array:
     """The nearest value in ``[min, max]``; `max` where they cross, nan where anything is nan."""
@@ -389,6 +445,8 @@ def clamp(input: Array, min: Array | Scalar | None = None, max: Array | Scalar |
     numbers=Numbers(fits=Fits.EXACTLY),
     node=lambda a: "ClampMinBackward1" if a.get("min") == "tensor" else "ClampMinBackward0",
     forward=lambda input, min: _clamp_any(input, min, None, _clamp_along_equal),
+    forward_by_number=False,
+    since=_CLAMP_OF_2_14,
 )
 def clamp_min(input: Array, min: Array | Scalar) -> Array:
     """The input, but at least `min`."""
@@ -403,6 +461,8 @@ def clamp_min(input: Array, min: Array | Scalar) -> Array:
     numbers=Numbers(fits=Fits.EXACTLY),
     node=lambda a: "ClampMaxBackward1" if a.get("max") == "tensor" else "ClampMaxBackward0",
     forward=lambda input, max: _clamp_any(input, None, max, _clamp_along_equal),
+    forward_by_number=False,
+    since=_CLAMP_OF_2_14,
 )
 def clamp_max(input: Array, max: Array | Scalar) -> Array:
     """The input, but at most `max`."""

@@ -34,7 +34,7 @@ import types
 import typing
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -261,6 +261,16 @@ _DYNAMIC = (Array, Scalar, TracedInt, Arrays, OptArrays)
 _STATIC = (int, float, bool, str, Dims, Size, Dtype, Static)
 
 
+class Later(NamedTuple):
+    """A row's implementations with the derivatives of a later version of torch."""
+
+    impl: Callable[..., Any]
+    forward: Callable[..., Any] | None = None
+    """That of forward mode, where it is another one."""
+    by_number: Callable[..., Any] | None = None
+    """That of both modes where all arguments but the first are numbers, where it is another one."""
+
+
 @dataclass(frozen=True)
 class OpDef:
     """One row of the table: an implementation, and what cannot be read from it.
@@ -325,6 +335,10 @@ class OpDef:
     forward: Callable[..., Any] | None = None
     """The implementation with the derivative of torch's forward mode, where that is another one than its reverse mode
     takes."""
+    forward_by_number: bool = True
+    """Whether `forward` also holds where all arguments but the first are numbers."""
+    since: dict[tuple[int, int], Later] = field(default_factory=dict)
+    """The derivatives of later versions of torch, by the first version that has them."""
     joins: Callable[..., Any] | None = None
     """``(ndim of the first input, **statics)`` -> the axis along which inputs stand one after the other in the
     result, or results in the input; and whether the parts lack that axis."""
@@ -479,12 +493,14 @@ def binary(
     inplace: InPlace | bool = True,
     scalar: bool = True,
     forward: Callable[..., Any] | None = None,
+    since: dict[tuple[int, int], tuple[Callable[..., Any], Callable[..., Any]]] | None = None,
     **options: Any,
 ) -> Callable[..., Any]:
     """An elementwise op of a tensor and a tensor or number, broadcasting.
 
     ``rule(x, y, out, tx, ty)`` gives the tangent of ``out = fn(x, y)``; x and y arrive broadcast
-    to one shape whenever there is a rule. `forward` is the rule of forward mode where that differs.
+    to one shape whenever there is a rule. `forward` is the rule of forward mode where that differs;
+    `since` has the two rules of later versions of torch.
     """
     import jax.numpy as jnp
 
@@ -502,6 +518,8 @@ def binary(
     impl = ruled_by(rule)
     if forward is not None:
         options["forward"] = ruled_by(forward)
+    if since is not None:
+        options["since"] = {version: Later(ruled_by(of), ruled_by(along)) for version, (of, along) in since.items()}
     impl.__name__ = impl.__qualname__ = name
     impl.__annotations__["other"] = Array | Scalar if scalar else Array
     options.setdefault("layout", Layout.ELEMENTWISE)

@@ -212,6 +212,24 @@ def new_group(
     return made
 
 
+def set_timeout(timeout: datetime.timedelta, group: Any = None) -> None:
+    """Say how long the processes of a group wait for each other from now on, in each operation that says nothing else.
+
+    Args:
+        timeout: how long.
+        group: the group; the default one if it is None.
+
+    Raises:
+        ValueError: this process is not in the group.
+        TypeError: `timeout` is no timedelta.
+    """
+    if not isinstance(timeout, datetime.timedelta):
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {timeout}")
+    if outside(group):
+        raise ValueError("Invalid process group specified")
+    member_of(group)._timeout = seconds(timeout)
+
+
 def _name_of(members: Sequence[int]) -> str:
     """A name that the members of a group find without the other processes: no group of theirs has it yet."""
     name, taken = f"ranks {'-'.join(map(str, members))}", {g.group_name for g in _groups}

@@ -9,6 +9,7 @@ from ._beginning import (
     new_group,
     new_subgroups,
     new_subgroups_by_enumeration,
+    set_timeout,
 )
 from ._buckets import BuiltinCommHookType, GradBucket
 from ._collectives import (
@@ -66,7 +67,7 @@ __all__ = [
     "new_subgroups_by_enumeration", "recv", "recv_object_list", "reduce", "reduce_op", "reduce_scatter",
     "reduce_scatter_single", "reduce_scatter_tensor", "register_rendezvous_handler", "rendezvous", "scatter",
     "scatter_object_list", "send", "send_object_list", "set_debug_level", "set_debug_level_from_env",
-    "supports_complex",
+    "set_timeout", "supports_complex",
 ]  # fmt: skip
 
 

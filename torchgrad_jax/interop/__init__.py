@@ -27,6 +27,7 @@ from . import weights as weights
 from ._layers import Comparison as Comparison, compare as compare
 from ._modules import JaxModule as JaxModule, module as module
 from ._optimizers import Optax as Optax, as_optax as as_optax
+from ._version import torch_version as torch_version
 
 
 def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any]:

@@ -68,6 +68,7 @@ class InplaceCall(Call):
             edges=inner.edges,
             statics=inner.statics,
             forward=inner.forward,
+            since=inner.since,
             forms=inner.forms,
         )
         self.inner = inner

@@ -54,6 +54,10 @@ def make_call(
         statics=static,
         geometry=row.geometry and leaves.shaper(row.geometry),
         forward=row.forward and leaves.runner(row.forward),
+        since={
+            version: reg.Later(leaves.runner(later.impl), *[f and leaves.runner(f) for f in later[1:]])
+            for version, later in row.since.items()
+        },
         any_size=True,
         forms=_forms(row, static, counts, templates),
     )

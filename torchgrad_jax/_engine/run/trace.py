@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,8 @@ from ..._core.arrays.numbers import check_fits, check_read, may_not_fit
 from ..._core.errors import messages as errors
 from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS, TEMPLATES, Cache
-from ..._ops.registry import Fits, Grad, Layout, NumberDtype, OpDef, Promote
+from ..._core.state import SETTINGS
+from ..._ops.registry import Fits, Grad, Later, Layout, NumberDtype, OpDef, Promote
 from . import joining, templates
 from .kernel import Kernel, of_steps, traced_later
 from .program import Program, Slice
@@ -59,7 +60,7 @@ class Call:
 
     __slots__ = (
         "__weakref__", "_plans", "argnames", "check", "edges", "forms", "forward", "full", "geometry", "inplace",
-        "name", "node_name", "plain", "plans", "promoted", "result", "row", "run", "statics",
+        "name", "node_name", "plain", "plans", "promoted", "result", "row", "run", "since", "statics",
     )  # fmt: skip
     in_place = False
     """Whether the result is written to the first leaf."""
@@ -79,6 +80,7 @@ class Call:
         statics: Any = None,
         geometry: Any = None,
         forward: Any = None,
+        since: Mapping[tuple[int, int], Later] | None = None,
         any_size: bool = False,
         forms: Sequence[templates.Form] = (),
         **facts: Any,
@@ -89,6 +91,8 @@ class Call:
         self.statics, self.geometry = statics or {}, geometry
         self.forward = forward
         """`run` with the derivative of forward mode, where that is its own."""
+        self.since = since or {}
+        """The same of later versions of torch."""
         self.full: Call | None = None
         """Of empty tensors only: the same of ones that are not."""
         self.inplace: Any = None
@@ -113,6 +117,14 @@ class Call:
     def has_numbers(self) -> bool:
         """Whether there are calls that differ from this one in a number such as the slope of `leaky_relu`."""
         return any(v.__class__ in (float, complex) for v in self.statics.values())
+
+    def derived(self, keys: Sequence[Key]) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
+        """`run` and `forward` with the derivatives of the version of torch that the program chose."""
+        found = [later for version, later in self.since.items() if SETTINGS.torch_version >= version]
+        impl, forward, by_number = found[-1] if found else (self.run, self.forward, None)
+        if (by_number is None and self.row.forward_by_number) or any(isinstance(k, Meta) for k in keys[1:]):
+            return impl, forward
+        return by_number or impl, None
 
     def severed(self, keys: Sequence[Any]) -> Sequence[int]:
         """The leaves whose gradients are undefined, whatever comes in."""
@@ -265,9 +277,10 @@ class Plan:
             fn.__name__ = fn.__qualname__ = call.name
             return fn
 
-        self.fn = fn = of(call.run)
-        self.forward = call.forward and of(call.forward)
-        self.found = found = self._of_template(of)
+        run, forward = call.derived(keys)  # which this plan keeps, and with it every graph in which it is recorded
+        self.fn = fn = of(run)
+        self.forward = forward and of(forward)
+        self.found = found = self._of_template(of) if run is call.run else None
         if found is not None:
             self.single, self.fn = found.template.single, templates.strong(fn) if found.template.strong else fn
             steps, outs, passed = found.forward(), found.outs(), found.template.passed

@@ -9,6 +9,8 @@ from ._api import (
     distribute_tensor as distribute_tensor,
     empty as empty,
     full as full,
+    linspace as linspace,
+    logspace as logspace,
     ones as ones,
     rand as rand,
     randn as randn,
@@ -25,7 +27,7 @@ from .placement_types import (
 
 __all__ = [
     "DTensor", "Partial", "Placement", "Replicate", "Shard", "distribute_module", "distribute_tensor", "empty",
-    "full", "ones", "rand", "randn", "zeros",
+    "full", "linspace", "logspace", "ones", "rand", "randn", "zeros",
 ]  # fmt: skip
 
 _install()

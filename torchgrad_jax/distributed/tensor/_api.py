@@ -8,13 +8,14 @@ from typing import Any
 
 from ..._core.errors import warn
 from ..._engine.memory.tensor import Tensor
-from ..._functions import create, random
+from ..._functions import create, random, sequences
 from ...autograd.grad_mode import no_grad
 from ...nn.modules.module import Module
 from ..device_mesh import DeviceMesh, current_mesh, mesh_of
 from ._dtensor import DTensor, is_own, named_sharding, said, said_mesh, spread
 from ._sources import values_of
 from ._specs import checked, fitting, refuse_partial, sharding_of
+from .placement_types import _StridedShard
 
 
 def distribute_tensor(
@@ -206,3 +207,54 @@ def full(
         options: those of `torch.full`.
     """
     return _make(create.full, size, (fill_value,), device_mesh, placements, options)
+
+
+def linspace(
+    start: Any, end: Any, steps: int, *, device_mesh: DeviceMesh | None = None, placements: Any = None, **options: Any
+) -> Tensor:
+    """`torch.linspace` over a mesh, with the numbers that it has on one device.
+
+    Args:
+        start, end: the first number and the last.
+        steps: how many.
+        device_mesh: the mesh; the innermost `with mesh:` if None.
+        placements: what each dimension of the mesh does; all devices have all of it if None.
+        options: those of `torch.linspace`.
+    """
+    return _spaced(sequences.linspace, (start, end), steps, device_mesh, placements, options)
+
+
+def logspace(
+    start: Any,
+    end: Any,
+    steps: int,
+    base: float = 10.0,
+    *,
+    device_mesh: DeviceMesh | None = None,
+    placements: Any = None,
+    **options: Any,
+) -> Tensor:
+    """`torch.logspace` over a mesh, with the numbers that it has on one device.
+
+    Args:
+        start, end: the first exponent and the last.
+        steps: how many.
+        base: of the powers.
+        device_mesh: the mesh; the innermost `with mesh:` if None.
+        placements: what each dimension of the mesh does; all devices have all of it if None.
+        options: those of `torch.logspace`.
+    """
+    return _spaced(sequences.logspace, (start, end), steps, device_mesh, placements, {"base": base, **options})
+
+
+def _spaced(make: Any, ends: Any, steps: int, mesh: DeviceMesh | None, placements: Any, options: Any) -> Tensor:
+    """A few numbers in a row, made on one device and then spread: a part of them cannot be made alone."""
+    name = make.__name__
+    for end in ends:
+        if isinstance(end, Tensor) and end.ndim:
+            raise RuntimeError(f"{name} only supports 0-dimensional start and end tensors")
+    if any(isinstance(p, _StridedShard) for p in placements or ()):
+        raise AssertionError(f"{name} does not support _StridedShard placements")
+    refuse_partial(checked(current_mesh(mesh), placements, 1))
+    first, last = (end.item() if isinstance(end, Tensor) else end for end in ends)
+    return distribute_tensor(make(first, last, steps, **options), mesh, placements)

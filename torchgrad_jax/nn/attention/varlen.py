@@ -92,7 +92,7 @@ def varlen_attn(
     """
     if len(window_size) != 2:
         raise ValueError(f"window_size must have length 2, got {len(window_size)}")
-    _check_heads(query.shape[1], key.shape[-2], enable_gqa)
+    _check_heads(query._m.shape[1], key._m.shape[-2], enable_gqa)
     _check_inference(seqused_k, block_table, (query, key, value))
     q_side = _side(cu_seq_q, max_q, "max_q")
     if block_table is not None:
@@ -111,11 +111,11 @@ def varlen_attn(
         queries, keys, values, attn_mask=seen[:, None], scale=scale, enable_gqa=enable_gqa
     )
     out = _top["where"](seen.any(-1)[:, None, :, None], out, _top["zeros_like"](out))
-    packed = _packed(out, cu_seq_q, query.shape[0])
+    packed = _packed(out, cu_seq_q, query._m.shape[0])
     if return_aux is None or not return_aux.lse:
         return packed
     lse = _sums(queries, keys, seen, scale)
-    return packed, _METHODS["t"](_packed(lse[..., None], cu_seq_q, query.shape[0])[..., 0])
+    return packed, _METHODS["t"](_packed(lse[..., None], cu_seq_q, query._m.shape[0])[..., 0])
 
 
 def varlen_attn_out(out: Tensor, *args: Any, **options: Any) -> Any:
@@ -127,8 +127,8 @@ def varlen_attn_out(out: Tensor, *args: Any, **options: Any) -> Any:
     """
     found = varlen_attn(*args, **options)
     result = found[0] if isinstance(found, tuple) else found
-    if out.shape != result.shape:
-        raise ValueError(f"varlen_attn_out: out has the shape {tuple(out.shape)}, and not {tuple(result.shape)}")
+    if out._m.shape != result._m.shape:
+        raise ValueError(f"varlen_attn_out: out has the shape {tuple(out._m.shape)}, and not {tuple(result._m.shape)}")
     _METHODS["copy_"](out, result)
     return (out, found[1]) if isinstance(found, tuple) else out
 
@@ -162,17 +162,17 @@ def _side(begins: Tensor, longest: int, name: str) -> _Side:
 
 def _paged(block_table: Tensor, used: Tensor, key: Tensor, value: Tensor, longest: int) -> Any:
     """Keys and values in pages as packed ones, and where each sequence's are."""
-    size = key.shape[1]
+    size = key._m.shape[1]
     places = _top["arange"](longest, device=block_table.device)
-    page = _METHODS["clamp"](places // size, max=max(block_table.shape[1] - 1, 0))
+    page = _METHODS["clamp"](places // size, max=max(block_table._m.shape[1] - 1, 0))
     index = block_table[:, page] * size + places % size
     side = _Side(index, used[:, None], places)
-    return side, key.reshape(-1, *key.shape[2:]), value.reshape(-1, *value.shape[2:])
+    return side, key.reshape(-1, *key._m.shape[2:]), value.reshape(-1, *value._m.shape[2:])
 
 
 def _side_by_side(x: Tensor, side: _Side) -> Tensor:
     """Packed tokens as (N, heads, max, features). What stands behind the end of a sequence is some other token."""
-    found = x[_METHODS["clamp"](side.index, 0, max(x.shape[0] - 1, 0))]
+    found = x[_METHODS["clamp"](side.index, 0, max(x._m.shape[0] - 1, 0))]
     return found.transpose(1, 2)
 
 
@@ -192,9 +192,9 @@ def _packed(x: Tensor, begins: Tensor, tokens: int) -> Tensor:
     """(N, heads, max, features) as packed tokens, 0 behind the end of the last sequence."""
     token = _top["arange"](tokens, device=begins.device)
     sequence = _top["searchsorted"](begins[1:].contiguous(), token.to(begins.dtype), right=True)
-    inside = sequence < x.shape[0]
-    sequence = _METHODS["clamp"](sequence, max=max(x.shape[0] - 1, 0))
-    place = _METHODS["clamp"](token - begins[sequence], 0, max(x.shape[2] - 1, 0))
+    inside = sequence < x._m.shape[0]
+    sequence = _METHODS["clamp"](sequence, max=max(x._m.shape[0] - 1, 0))
+    place = _METHODS["clamp"](token - begins[sequence], 0, max(x._m.shape[2] - 1, 0))
     found = x.transpose(1, 2)[sequence, place]
     return _top["where"](inside[:, None, None], found, _top["zeros_like"](found))
 
@@ -202,9 +202,9 @@ def _packed(x: Tensor, begins: Tensor, tokens: int) -> Tensor:
 def _sums(queries: Tensor, keys: Tensor, seen: Tensor, scale: float | None) -> Tensor:
     """The logarithms of the sums of exponentials, of shape (N, heads, max_q), in float32 at least."""
     wide = dtypes.float64 if queries.dtype is dtypes.float64 else dtypes.float32
-    groups = queries.shape[1] // keys.shape[1]
+    groups = queries._m.shape[1] // keys._m.shape[1]
     keys = keys.repeat_interleave(groups, 1) if groups > 1 else keys
-    factor = 1 / math.sqrt(queries.shape[-1]) if scale is None else scale
+    factor = 1 / math.sqrt(queries._m.shape[-1]) if scale is None else scale
     scores = _top["matmul"](queries.to(wide), keys.to(wide).transpose(-1, -2)) * factor
     return _top["logsumexp"](scores.masked_fill(~seen[:, None], -math.inf), -1)
 

@@ -7,7 +7,6 @@ view of a small array is NumPy's, too: it looks at the memory in another way and
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -381,7 +380,7 @@ def _any_traced(args: Any) -> bool:
 
 
 _add = KERNELS.shared(jit(sums.plus))
-_add_small = host.silently(operator.add)
+_add_small = host.silently(np.add)
 
 
 def add(x: Any, y: Any) -> Any:

@@ -333,4 +333,4 @@ class _Finder:
 
 def give_copies_of_jax() -> None:
     """Let the modules of this package that are imported from now on see the copies of JAX's modules."""
-    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder())

@@ -130,7 +130,7 @@ def _caller(frame: types.FrameType | None) -> types.FrameType | None:
 def watch() -> None:
     """Begin to watch."""
     assert x64.IS_GUEST
-    config.enable_x64 = _Watched(config.enable_x64)  # type: ignore[assignment]
+    config.enable_x64 = _Watched(config.enable_x64)
     x64.X64 = _Watched(x64.X64)
     dtypes.canonicalize_value = _canonical(dtypes.canonicalize_value)
     assert not jax.config.jax_enable_x64

@@ -302,6 +302,10 @@ note(jax.grad(lambda t: (t * t).sum())(torch.ones(3, dtype=d)))
 note(jax.lax.scan(lambda c, r: (c + r, c), torch.tensor(1), torch.arange(3))[0])
 key, dropout = jax.random.key(0), jax.jit(interop.to_jax(torch.nn.functional.dropout))
 note(jax.random.uniform(key, (2,)), dropout(jnp.ones(3), rngs=key))
+tiny = lambda v: jnp.asarray((torch.as_tensor(v) * 0.1).abs().sum())
+for a in (1.0, np.ones(3), jnp.asarray(2.0)):  # JAX has not settled the type of the second and the third
+    note(jax.grad(tiny)(a), jax.jvp(tiny, (a,), (a,))[1], jax.linearize(tiny, a)[0], jax.jit(tiny)(a))
+note(jax.vmap(tiny)(np.ones(3)))
 t = torch.ones(2, dtype=d, requires_grad=True)
 outs = [torch.from_jax(square)(t), torch.compile(torch.from_jax(square))(t.detach())]
 outs[0].sum().backward()

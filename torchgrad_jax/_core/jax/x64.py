@@ -128,15 +128,31 @@ def narrowed_tree(values: Any) -> Any:
     if not IS_GUEST or X64.value:
         return values
     leaves, structure = jax.tree.flatten(values)
-    found = [_held(x) if isinstance(x, jax.Array | np.ndarray | np.generic) else x for x in leaves]
+    found = [narrowed(settled(x)) if isinstance(x, jax.Array | np.ndarray | np.generic) else x for x in leaves]
     return values if all(map(operator.is_, leaves, found)) else structure.unflatten(found)
 
 
-def _held(array: Any) -> Any:
-    """Return an array, narrowed. A tracer of `jax.vmap` may still hold one of NumPy that JAX has not narrowed yet."""
+def settled(array: Any) -> Any:
+    """Return an array of the user's JAX code as one whose dtype is the same where JAX has 64-bit types.
+
+    In `jax.vmap(f)(np.ones(3))` the tracer of a float32 array holds NumPy's of float64, which JAX narrows when it first
+    computes with it. And what comes of `jnp.asarray(2.0)` is float32 or float64 as JAX likes, in each step anew.
+    """
+    if not IS_GUEST or not isinstance(array, jax.Array):
+        return array
     if isinstance(array, Tracer) and any(isinstance(x, np.ndarray | np.generic) for x in _values_of(array)):
+        array = _copied_by_host(array)
+    weak = getattr(array, "weak_type", False)
+    return jax.lax.convert_element_type(array, array.dtype) if weak else array
+
+
+def _copied_by_host(array: Any) -> Any:
+    before = _now()
+    try:
+        _set(UNSET)
         return jax.numpy.copy(array)
-    return narrowed(array)
+    finally:
+        _set(before)
 
 
 def _values_of(tracer: Any) -> list[Any]:
@@ -317,4 +333,4 @@ class _Finder:
 
 def give_copies_of_jax() -> None:
     """Let the modules of this package that are imported from now on see the copies of JAX's modules."""
-    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder())

@@ -13,6 +13,7 @@ from jax.core import Tracer
 
 from ..._core.arrays import devices, dtypes, placement, uneven
 from ..._core.arrays.meta import Meta, meta
+from ..._core.jax.x64 import settled
 from ..._core.python_code import declare_ours
 from ..._core.state import GRAD, IN_RUN, INFERENCE, MODES, UNDER_JAX
 
@@ -441,6 +442,7 @@ def mark_inference(t: Tensor) -> None:
 
 def wrap_array(array: Any) -> Tensor:
     """A tensor around a JAX array (or tracer), by reference."""
+    array = settled(array)
     if array.__class__ is np.ndarray:
         dev = devices.CPU
     else:

@@ -6,7 +6,6 @@ Reading a view of a small array looks at the memory in another way and copies no
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -21,7 +20,7 @@ from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 
 _add = KERNELS.shared(jit(sums.plus))
-_add_small = silently(operator.add)
+_add_small = silently(np.add)
 
 
 def add(x: Any, y: Any) -> Any:

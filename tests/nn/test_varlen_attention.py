@@ -88,6 +88,19 @@ def test_longer_paddings_and_compiled_functions_give_the_same():
     assert torch.allclose(compiled(q, k, v, *given), want, atol=1e-6)
 
 
+def test_batches_shapes_alone_and_other_dtypes():
+    q = torch.randn(2, 5, 2, 4)
+    begin = torch.tensor([0, 2, 5])
+    want = torch.stack([varlen_attn(t, t, t, begin, begin, 3, 3) for t in q])
+    assert torch.allclose(torch.func.vmap(lambda t: varlen_attn(t, t, t, begin, begin, 3, 3))(q), want, atol=1e-6)
+    shaped, at = q[0].to("meta"), begin.to("meta")
+    assert varlen_attn(shaped, shaped, shaped, at, at, 3, 3).shape == (5, 2, 4)
+    half = q[0].bfloat16()
+    found = varlen_attn(half, half, half, begin, begin, 3, 3)
+    assert found.dtype is torch.bfloat16
+    assert torch.allclose(found.float(), want[0], atol=3e-2)
+
+
 def test_second_derivatives():
     q, k, v = (t.detach()[:4, :1, :2].double().requires_grad_() for t in tensors())
     begin = torch.tensor([0, 1, 4])

@@ -132,8 +132,10 @@ WINGS: Mapping[str, tuple[str, ...]] = {
     "_core": (
         "python_classes",
         "python_code",
+        "python_arrays",
         "python_objects",
         "python_values",
+        "c_functions",
         "written_code",
         "builtin_functions",
         "signals",

@@ -364,7 +364,7 @@ def test_other_threads_may_clear_at_any_time(limits):
 BOUNDED_BY_THEIR_KEYS = {
     "one per dtype, device, mesh, group, kind of node, name, file, function, module, or class of modules or batches": {
         "_bridge/compile/trace/equal_steps.py", "_bridge/compile/arguments/object_trees.py",
-        "_bridge/compile/watch/pure_calls.py", "_codegen/homes.py", "_core/builtin_functions.py",
+        "_codegen/homes.py", "_core/builtin_functions.py", "_core/c_functions.py",
         "_core/arrays/devices.py", "_core/arrays/division.py", "_core/arrays/dtypes.py", "_core/arrays/numbers.py",
         "_core/arrays/transfer.py", "_core/host/compiled_curves.py", "_core/host/one_thread.py", "_core/jax/caches.py",
         "_core/jax/homes.py", "_core/jax/linear_maps.py", "_core/jax/sizes.py",

@@ -297,7 +297,7 @@ class _Operator:
     def tell_what_it_knows(self) -> None:
         """Let a run around this call, such as that of `compile`, know which values it depends on."""
         if (observer := of_this_thread()) is not None:
-            observer.reads.absorb(self.guards)
+            observer.reads.absorbed[id(self.guards)] = self.guards
         for t, _ in self.looked:
             if not MODES.run.inside(t):
                 MODES.run.uses.look_at_values(t)

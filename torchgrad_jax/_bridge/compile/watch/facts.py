@@ -18,9 +18,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...._core.arrays.python_numbers import form_of
+from ...._core.python_arrays import array_content, kept_results, refill
 from ...._core.python_values import PLAIN_VALUES, are_same_values
 from ...._core.written_code import Names, compiled
-from .array_contents import array_content, kept_results, refill
 from .places import MISSING, ListItems, code_of_key, code_of_place, object_of, place_of
 
 

@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 
 from ...._core.arrays.python_numbers import Number, with_plain_numbers
 from ...._core.errors.messages import AsWritten
+from ...._core.python_arrays import kept_results, results_of
 from ...._core.python_values import looks_the_same
 from ...._core.state import MODES, SETTINGS
 from ...._engine.memory.tensor import Tensor
-from .array_contents import kept_results, results_of
 from .code_that_reads import Code
 from .facts import Absent, Cached, Content, Fact, Filled, Items, Keys, Place, Scalar, written
 from .notes import UNWATCHED
@@ -333,7 +333,7 @@ class PythonGuards(FactList):
         self._only_state = dict(reads.only_state)
         self.optimizers = [x for x in reads.optimizers.values() if self._is_outside(x, reads)]
         self.schedules = [x for x in reads.schedules.values() if self._is_outside(x, reads)]
-        for guards in reads.absorbed:
+        for guards in reads.absorbed.values():
             self._take_over(guards, reads)
         self._find_tensors(reads)
         if refuses:

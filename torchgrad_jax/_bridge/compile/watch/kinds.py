@@ -27,17 +27,17 @@ from typing import Any
 import jax
 import numpy as np
 
+from ...._core.c_functions import EFFECT, context_of_decimals, describe, verdict
 from ...._core.errors.messages import AsWritten
+from ...._core.python_arrays import ARRAYS, array_content, objects_in, results_of
 from ...._core.python_classes import is_python_class
 from ...._core.python_code import CALLERS, OURS, USERS, is_of_user, is_ours, whose
 from ...._core.python_objects import dict_of
 from ...._engine.memory.tensor import Tensor
-from .array_contents import ARRAYS, array_content, objects_in, results_of
 from .code_that_reads import LOOKERS, Code, code_of
 from .facts import Alive, Cached, Content
 from .notes import Notes
 from .places import LOCKS, MISSING, Attributes, Class, Fixed, Lock, OfThread, before_it_was_taken
-from .pure_calls import EFFECT, context_of_decimals, describe, verdict
 
 Kind = Callable[[Notes, Any, Code, bool, bool], None]
 _NO_ATTRIBUTES = types.MappingProxyType[str, Any]({})
@@ -728,7 +728,8 @@ def kind_of(x: Any) -> Kind:
             if "optimizer" in held and hasattr(cls, "get_last_lr"):
                 return schedule
         if is_ours(cls) and held and not ("_parameters" in held and "_modules" in held):
-            return whole if any(name in held for name in _HOLDS_USERS_DATA) or _is_users_data(cls) else ours
+            is_data = cls.__module__.partition(".")[2].startswith(_OF_USERS_DATA)
+            return whole if is_data or any(name in held for name in _HOLDS_USERS_DATA) else ours
     return kind
 
 
@@ -747,7 +748,3 @@ def _kind_of_class(cls: type) -> Kind:
         if not is_python_class(base) and base not in _BASES_WITHOUT_STATE and not issubclass(base, BaseException):
             return opaque
     return instance
-
-
-def _is_users_data(cls: type) -> bool:
-    return any(cls.__module__.partition(".")[2].startswith(part) for part in _OF_USERS_DATA)

@@ -85,8 +85,8 @@ class Notes:
         self.pending: list[Any] = []
         self.found_optimizer: Callable[[Any], Any] = lambda x: None
         """What is told of an optimizer or schedule before code that names it goes on."""
-        self.absorbed: list[Any] = []
-        """Guards of operators that were made of functions of JAX, which ran before."""
+        self.absorbed: dict[int, Any] = {}
+        """Guards of operators that were made of functions of JAX, which ran before, by identity: they are read, too."""
         self.handlers = 0
         """How many functions that wait for one which runs now may go on after an attribute was missing."""
         self.names_in_tensors: dict[int, Iterable[str]] = {}
@@ -336,11 +336,6 @@ class Notes:
     def state(self, function: Any) -> None:
         """What a function without arguments tells of the interpreter, which is compared by its value."""
         self.put(State(function), function, "state", function())
-
-    def absorb(self, guards: Any) -> None:
-        """What some guards compare is read, too."""
-        if not any(guards is known for known in self.absorbed):
-            self.absorbed.append(guards)
 
     def visit(self, x: Any, code: Code, placed: bool, named: bool) -> None:
         """Note what there is to note of an object, and hand on what it leads to; see `Reads`."""

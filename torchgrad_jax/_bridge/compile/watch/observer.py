@@ -6,7 +6,7 @@
     observer.reads  # what the functions that ran can have read of the outside
     observer.ran    # their code
 
-A function written in C that may act outside (`pure_calls.py`) ends the trace before it is called: `AsWritten`.
+A function written in C that may act outside (`_core/c_functions.py`) ends the trace before it is called: `AsWritten`.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from ...._core.arrays.python_numbers import Number, following_math
+from ...._core.c_functions import EFFECT, HOLDER, READER, STATE, TEMPLATE, VARIABLE, describe, teller_of, verdict
 from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ...._core.python_code import CALLERS, OURS, USERS
 from ...._core.signals import contextmanager, uninterrupted
@@ -32,7 +33,6 @@ from .code_that_reads import NAMED_BY_CALLER, PASSED, Code, code_of, names_in, n
 from .kinds import layer_called
 from .notes import ATOMS
 from .places import LOCKS, MISSING
-from .pure_calls import EFFECT, HOLDER, READER, STATE, TEMPLATE, VARIABLE, describe, teller_of, verdict
 from .reads import Reads
 
 _ARGUMENTS = 0x04, 0x08

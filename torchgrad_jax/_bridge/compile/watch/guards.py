@@ -323,11 +323,9 @@ class PythonGuards(FactList):
         known = {id(fact) for fact in self.each(Absent)}
         absent = [fact for fact in reads.absent.values() if id(fact) not in known]
         for fact in [*reads.facts, *absent]:
-            if not self._is_outside(fact.object, reads):
-                if not self._is_given(fact.object, reads):
-                    continue
-                fact.given = True
-            self.facts.append(fact)
+            fact.given = not self._is_outside(fact.object, reads)
+            if not fact.given or self._is_given(fact.object, reads):
+                self.facts.append(fact)
         self._holds = None
         self.visited_ids.update(id(f.object) for f in self.facts if isinstance(f, Items) and not f.given)
         self._only_state = dict(reads.only_state)

@@ -7,6 +7,7 @@ import pytest
 import torchgrad_jax as torch
 from tests.targets.test_plans import SMALL
 from torchgrad_jax._bridge.compile.plans.batches import batch_of, largest_batch, with_batch
+from torchgrad_jax._bridge.compile.plans.plan import Plan
 
 GB = 1 << 30
 
@@ -18,7 +19,7 @@ class Compiler:
         self.fixed, self.each, self.devices, self.rounds_to = fixed, each, devices, rounds_to
         self.samples: list[int] = []
 
-    def __call__(self, args: object) -> object:
+    def __call__(self, args: object) -> Plan:
         n = batch_of(args)
         self.samples.append(n)
         total = -(-(self.fixed + n * self.each) // self.rounds_to) * self.rounds_to

@@ -383,7 +383,7 @@ def _by_cudnn(
 
 def _forward_by_cudnn(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Pair:
     out, _, (lse,) = _by_cudnn(causal, scale, q, k, v)
-    return *_behind(out), lse
+    return _behind(out)[0], lse
 
 
 def _gradients_by_cudnn(
@@ -421,7 +421,8 @@ def _on_cuda(kernel: Callable[..., Any], blocks: Callable[..., Any], *given: Arr
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _by_kernel(causal: bool, scale: float, q: Array, k: Array, v: Array) -> Pair:
-    return _on_cuda(*(functools.partial(f, causal, scale) for f in (_forward_by_cudnn, _forward_by_blocks)), q, k, v)
+    kernel, blocks = (functools.partial(f, causal, scale) for f in (_forward_by_cudnn, _forward_by_blocks))
+    return _on_cuda(kernel, blocks, q, k, v)
 
 
 @_by_kernel.defjvp
@@ -442,13 +443,16 @@ def _by_kernel_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> A
 
 @functools.partial(custom_jvp, nondiff_argnums=(0, 1))
 def _gradients_by_kernel(causal: bool, scale: float, *given: Array) -> tuple[Array, ...]:
-    return _on_cuda(*(functools.partial(f, causal, scale) for f in (_gradients_by_cudnn, _gradients_by_blocks)), *given)
+    kernel, blocks = (functools.partial(f, causal, scale) for f in (_gradients_by_cudnn, _gradients_by_blocks))
+    return _on_cuda(kernel, blocks, *given)
 
 
 @_gradients_by_kernel.defjvp
 def _gradients_by_kernel_jvp(causal: bool, scale: float, primals: Any, tangents: Any) -> Any:
+    out, lse = primals[3:5]
+
     def of_inputs(q: Array, k: Array, v: Array, slope: Array) -> tuple[Array, ...]:
-        return _gradients_by_blocks(causal, scale, q, k, v, *primals[3:5], slope)
+        return _gradients_by_blocks(causal, scale, q, k, v, out, lse, slope)
 
     slopes = jax.jvp(of_inputs, (*primals[:3], primals[5]), (*tangents[:3], tangents[5]))[1]
     return _gradients_by_kernel(causal, scale, *primals), slopes

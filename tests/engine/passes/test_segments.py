@@ -277,4 +277,4 @@ def test_when_a_pass_is_joined_and_fused(monkeypatch, n, fuses):
         x.grad = None
         (x * 2).tanh().sum().backward()
     (joined,) = segments._COMPILED.young.values()
-    assert (joined._whole is not joined.fn) == fuses
+    assert (joined._whole.run is not joined.fn) == fuses

@@ -136,16 +136,15 @@ def test_gradients_of_small_tensors_compile_nothing(kernels):
         assert x.grad.tolist() == [[0, 0, -1, 3, 3, 3, 3, 3, 3, 3, 3]]
         (slope,) = tg.autograd.grad((x * x).sum(), x, create_graph=True)
         assert tg.autograd.grad(slope.sum(), x)[0].tolist() == [[2.0] * 11]
-    assert len(kernels) > 3
     assert _sizes(kernels) == [0] * len(kernels)
 
 
-def test_large_and_half_tensors_are_xla_s(kernels):
+def test_large_tensors_are_xla_s_and_small_halves_are_numpy_s(kernels):
     tg.clear_caches()
-    large, half = tg.ones(choice.LARGEST + 1), tg.ones(11, dtype=tg.bfloat16)
-    for x in (large, half):
-        assert (x * 3)[0].item() == 3
-    assert len([n for n in _sizes(kernels) if n]) >= 2
+    assert (tg.ones(11, dtype=tg.bfloat16) * 3)[0].item() == 3
+    assert not any(_sizes(kernels))
+    assert (tg.ones(choice.LARGEST + 1) * 3)[0].item() == 3
+    assert any(_sizes(kernels))
 
 
 def test_the_same_call_gives_the_same_bits_each_time():
@@ -185,6 +184,7 @@ def test_a_kernel_says_who_runs_it_when_that_is_known():
     assert (kernel.by, kernel.run) == ("", None)
     assert kernel(np.ones(3)).tolist() == [2, 2, 2]
     assert kernel.by == "numpy"
+    assert kernel.run is not None
     assert kernel.run(np.ones(3)).tolist() == [2, 2, 2]
 
 

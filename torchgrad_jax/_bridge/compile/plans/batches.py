@@ -27,7 +27,7 @@ _LESS = 0.97
 
 def batch_of(args: Any) -> int:
     """Return how many samples there are: the first size that most of the tensors have in common."""
-    sizes = Counter(x.shape[0] for x in tree.flatten(args)[0] if isinstance(x, Tensor) and x.ndim)
+    sizes = Counter(int(x.shape[0]) for x in tree.flatten(args)[0] if isinstance(x, Tensor) and x.ndim)
     if not sizes:
         raise Unsupported("no argument of the step is a tensor with a batch, so there is no larger batch to plan for")
     return sizes.most_common(1)[0][0]
@@ -39,7 +39,8 @@ def with_batch(args: Any, now: int, samples: int) -> Any:
     def changed(x: Any) -> Any:
         if not isinstance(x, Tensor) or not x.ndim or x.shape[0] != now:
             return x
-        made = empty((samples, *x.shape[1:]), dtype=x.dtype, device=x.device)
+        shape: tuple[int, ...] = tuple(x.shape)
+        made = empty((samples, *shape[1:]), dtype=x.dtype, device=x.device)
         return made.requires_grad_(x.requires_grad)
 
     return tree.map_leaves(changed, args)

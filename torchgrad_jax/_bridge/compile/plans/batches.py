@@ -27,7 +27,7 @@ _LESS = 0.97
 
 def batch_of(args: Any) -> int:
     """Return how many samples there are: the first size that most of the tensors have in common."""
-    sizes = Counter(int(x.shape[0]) for x in tree.flatten(args)[0] if isinstance(x, Tensor) and x.ndim)
+    sizes = Counter(len(x) for x in tree.flatten(args)[0] if isinstance(x, Tensor) and x.ndim)
     if not sizes:
         raise Unsupported("no argument of the step is a tensor with a batch, so there is no larger batch to plan for")
     return sizes.most_common(1)[0][0]

@@ -176,7 +176,7 @@ def needed_inputs(gp: GradPlan, edges: Sequence[Any]) -> set[int] | None:
 
 def _read_by(gp: GradPlan, which: int) -> Sequence[int]:
     """The inputs that one gradient reads: none if all that it does is to raise."""
-    if which == getattr(gp, "about", None):
+    if gp.refusal is not None and gp.refusal.about == which:
         return ()
     return gp.call(which, (True,) * len(gp.diff))[1]
 

@@ -52,3 +52,14 @@ def same(request: pytest.FixtureRequest) -> Callable[..., None]:
         recording.check(name, program, live, raises, run)
 
     return check
+
+
+@pytest.fixture(autouse=True)
+def torch_checks_distributions() -> None:
+    """Live torch checks the arguments of distributions, as it does at its start.
+
+    The first function that it compiles switches these checks off for the rest of the process.
+    """
+    distributions = sys.modules.get("torch.distributions")
+    if distributions is not None:
+        distributions.Distribution.set_default_validate_args(True)

@@ -180,6 +180,18 @@ class GradPlan:
         `cts` has one entry per differentiable output; None stands for an output that nothing came back to.
         """
         self.refuse(wanted)
+        return self._computed(cts, saved, wanted, ins, outs, cuts)
+
+    def _computed(
+        self,
+        cts: Sequence[Any],
+        saved: Sequence[Any],
+        wanted: tuple[int, ...] | None = None,
+        ins: Sequence[int] | None = None,
+        outs: Sequence[int] | None = None,
+        cuts: frozenset[int] | None = None,
+    ) -> list[Any]:
+        """Compute gradients, also those that a pass would refuse."""
         wanted = tuple(range(len(self.inputs))) if wanted is None else wanted
         ins = self.saved_in if ins is None else ins
         outs = self.saved_out if outs is None else outs
@@ -187,7 +199,7 @@ class GradPlan:
         if any(present) and not all(present) and self.plan.call.row.joins is None:
             part = self._part(present)
             if {*part.saved_in} <= {*ins} and {*part.saved_out} <= {*outs}:
-                return part.fn([ct for ct in cts if ct is not None], saved, wanted, ins, outs)
+                return part._computed([ct for ct in cts if ct is not None], saved, wanted, ins, outs)
         return self.formula.run(cts, saved, wanted, ins, outs, self.formula.cuts if cuts is None else cuts)
 
     @property
@@ -328,7 +340,7 @@ class GradPlan:
             def run(leaves: Sequence[Any]) -> Any:
                 it = iter(leaves[:n])
                 cts = [next(it) if u else None for u in used]
-                return self.fn(cts, leaves[n:], (which,), ins, outs, cuts)[0]
+                return self._computed(cts, leaves[n:], (which,), ins, outs, cuts)[0]
 
             later = self.plan.call.row.compares is Compares.IN_SECOND_GRADIENTS
             facts: Any = {"compares": Compares.IN_GRADIENTS} if later else {}

@@ -47,10 +47,14 @@ def test_two_jobs_with_one_id_are_refused() -> None:
         all_jobs([case("torch.neg", s(t(2)), s(t(2)))])
 
 
+LATER = {"matrix_sqrth"}
+"""Operators of a later torch, which the oracle lacks; tests of their own compare them with what defines them."""
+
+
 def test_every_operator_has_a_case() -> None:
     names = {c.op.rpartition(".")[2].rstrip("_") for c in CASES}
     public = [public_name(row).rpartition(".")[2] for row in TABLE.values() if row.function or row.method]
-    assert not {name for name in public if not name.startswith("_")} - names
+    assert {name for name in public if not name.startswith("_")} - names == LATER
     assert {c.core for c in CASES} >= set(CORE_OPS)
 
 

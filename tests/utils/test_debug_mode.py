@@ -172,6 +172,7 @@ def test_a_module_that_fails_leaves_the_depth_as_it_was():
             Fails()(tg.ones(2))
         tg.ones(2).exp()
     assert mode.debug_string().splitlines()[-1].startswith("    aten::exp")
+    assert not tg.nn.modules.module._global_forward_hooks_always_called
 
 
 def test_places_in_the_program():

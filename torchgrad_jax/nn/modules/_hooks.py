@@ -92,7 +92,8 @@ def remove_module_hooks(*hooks: Callable[..., Any]) -> None:
     """Remove hooks of the forward of all modules, those of them that are there."""
     for entered in (forward_pre, forward):
         for key in [key for key, hook in entered.items() if hook in hooks]:
-            entered.pop(key, None)
+            for table in (entered, forward_with_kwargs, forward_always_called):
+                table.pop(key, None)
 
 
 def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
-import warnings
 import zipfile
 from collections import defaultdict
 from typing import Any
@@ -14,6 +13,7 @@ import jax
 import jaxlib
 
 from .. import version
+from .._core.errors import warn
 from .._core.jax.kernel_files import add_kernel, machine, used_kernels
 from .._core.jax.own_kernels import MODULE
 
@@ -137,7 +137,7 @@ def _kernels_of(data: bytes) -> dict[str, bytes] | str:
 
 
 def _refuse(why: str) -> Any:
-    warnings.warn(f"torch.compiler.load_cache_artifacts: {why}; nothing was loaded", stacklevel=3)
+    warn.to_user(f"torch.compiler.load_cache_artifacts: {why}; nothing was loaded")
     return None
 
 

@@ -6,7 +6,7 @@
 
 A test that takes less than a threshold runs always. One that takes ten times the threshold runs on one day in ten, and
 the day of the commit says on which. The threshold is such that the tests of a day take the time that was asked for. A
-test that nobody has measured yet runs always.
+test that nobody has measured yet counts as a short one.
 """
 
 from __future__ import annotations
@@ -27,12 +27,14 @@ FILE = Path(__file__).with_name("seconds.txt")
 _ROOT = FILE.parents[1]
 _LEAST, _FEW = 0.02, 0.2
 """Tests that take less than the first need no line, nor do cases that take but the second longer than their like."""
+_USUAL = 0.01
+"""What a test without a line takes."""
 _GOLDEN = 0.6180339887498949
 """Multiples of it are spread evenly over the numbers from 0 to 1, so that a test's turn comes in even distances."""
 
 
 class Seconds:
-    """What the tests take: `of("tests/test_a.py::test_b[case]")` is the CPU time in seconds, 0 if nobody knows."""
+    """What the tests take: `of("tests/test_a.py::test_b[case]")` is the CPU time in seconds."""
 
     def __init__(self, lines: Sequence[str]) -> None:
         self._known: dict[str, float] = {}
@@ -52,7 +54,7 @@ class Seconds:
     def of(self, test: str) -> float:
         """The time of a test: its own, or the one that the cases of its function have in common."""
         found = self._known.get(test)
-        return self._known.get(_function(test), 0.0) if found is None else found
+        return self._known.get(_function(test), _USUAL) if found is None else found
 
 
 def _function(test: str) -> str:

@@ -381,6 +381,7 @@ BOUNDED_BY_THEIR_KEYS = {
     },
     "what the user registers": {
         "_bridge/jax_side/modules.py", "_bridge/jax_side/trees.py", "_core/arrays/tree.py", "_library/registry.py",
+        "_logging/__init__.py",
         "distributed/_rendezvous.py", "distributions/_kl_registry.py", "fx/_symbolic_trace.py", "library.py",
         "nn/utils/parametrize.py", "serialization/__init__.py", "utils/_tree_nodes.py", "utils/flop_counter.py",
     },

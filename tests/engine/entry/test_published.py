@@ -28,13 +28,16 @@ test_same_as_torch = program.test()
 
 OWN = {"cache_info", "clear_caches", "from_jax", "install_as_torch", "scan_layers", "set_cache_limits", "to_jax"}
 """Functions that torch lacks."""
+LATER = {"polar": "linalg", "matrix_sqrth": "linalg"}
+"""Functions of torch 2.14, and where they are."""
 WHERE = ("", "special", "linalg", "fft", "nn.functional")
 
 
 def _names(where):
     listed = {*dir(tg), *foreach.FUNCTIONS} - OWN if not where else set()
     found = {name: getattr(_at(tg, where), name) for name in listed | NAMESPACES[where].keys()}
-    return sorted(name for name, f in found.items() if callable(f) and not isinstance(f, type))
+    there = [name for name, f in found.items() if callable(f) and not isinstance(f, type)]
+    return sorted(name for name in there if LATER.get(name) != where)
 
 
 def _at(m, where):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._core.random.generator import OWN as _OWN
 from ._functions import random as _random
 
@@ -24,7 +26,8 @@ def thread_safe_generator() -> _random.Generator | None:
         >>> torch.random.thread_safe_generator() is None
         True
     """
-    return _OWN.generator  # type: ignore[no-any-return]
+    own: Any = _OWN.generator
+    return own
 
 
 __all__ = ["fork_rng", "get_rng_state", "initial_seed", "manual_seed", "seed", "set_rng_state", "thread_safe_generator"]

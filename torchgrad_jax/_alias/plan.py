@@ -114,7 +114,7 @@ def _plan_into(file: str, name: str, command: list[str], asks_for_batch: bool) -
 
     install_as_torch()
     tell_children()
-    from .._bridge.compile.plans.plan import plan_of
+    from .._bridge.compile.plans.batches import batch_of, largest_batch, plans_of
     from .._core.arrays.devices import resolve
     from .._core.jax.target import Target
     from .._core.state import MODES
@@ -138,9 +138,11 @@ def _plan_into(file: str, name: str, command: list[str], asks_for_batch: bool) -
         target.called = None
         compiled, args, kwargs = steps.last
         try:
-            plan = plan_of(target, compiled.lower(*args, **kwargs))
+            plan_with, given = plans_of(target, compiled.lower), (args, kwargs)
+            plan = plan_with(given)
             if asks_for_batch:
-                plan = _with_largest_batch(plan, target, compiled, (args, kwargs))
+                most = largest_batch(plan_with, given, plan)
+                plan = dataclasses.replace(plan, batch=batch_of(given), largest_batch=most)
         except RuntimeError as error:
             text = str(error)
             more = _CUDNN if "cuDNN not found" in text and target.platform == "cuda" else ""
@@ -148,17 +150,6 @@ def _plan_into(file: str, name: str, command: list[str], asks_for_batch: bool) -
             return 1
     Path(file).write_text(plan.to_json())
     return 0
-
-
-def _with_largest_batch(plan: Any, target: Any, compiled: Any, given: Any) -> Any:
-    """The plan, which says with how many samples the step fits."""
-    from .._bridge.compile.plans.batches import batch_of, largest_batch
-    from .._bridge.compile.plans.plan import plan_of
-
-    def plan_with(given: Any) -> Any:
-        return plan_of(target, compiled.lower(*given[0], **given[1]))
-
-    return dataclasses.replace(plan, batch=batch_of(given), largest_batch=largest_batch(plan_with, given, plan))
 
 
 def _run_until_known(run: Any, start: Any, arguments: list[str], steps: _Steps) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import json
 import os
 import weakref
@@ -52,7 +53,7 @@ class Style:
 
 
 @dataclass
-class _DebugCall:
+class _DebugCall(abc.ABC):
     """One line of the log. `log` and `record` are what hooks gave; `log` is shown."""
 
     call_depth: int
@@ -61,13 +62,13 @@ class _DebugCall:
     output_str: str | None = field(default=None, kw_only=True)
     stack_trace: str | None = field(default=None, kw_only=True)
 
+    @abc.abstractmethod
     def name(self) -> str:
         """What was called."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def render(self, attributes: Sequence[str] = ()) -> str:
         """The line."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         return self.render()

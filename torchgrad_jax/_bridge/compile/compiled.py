@@ -28,7 +28,7 @@ from .function_modes import autocast_off
 from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .many_steps import Batches, StepsDone, run_all
 from .patience import Patience
-from .plans.batches import largest_batch
+from .plans.batches import largest_batch, plans_of
 from .plans.plan import Plan, plan_of
 from .program.entry import Entry
 from .program.program import CompiledProgram
@@ -247,13 +247,8 @@ class Compiled:
         Raises:
             RuntimeError: if there is no target, if the function runs as it is written, or if no argument has a batch.
         """
-        target = self._target()
         first = self.plan(*args, **kwargs)
-
-        def plan_with(given: Any) -> Plan:
-            return plan_of(target, self.lower(*given[0], **given[1]))
-
-        return largest_batch(plan_with, (args, kwargs), first)
+        return largest_batch(plans_of(self._target(), self.lower), (args, kwargs), first)
 
     @staticmethod
     def _target() -> Target:

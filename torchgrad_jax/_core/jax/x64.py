@@ -26,7 +26,7 @@ import os
 import sys
 import types
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import jax
 import numpy as np
@@ -76,13 +76,12 @@ def all_with_x64(module: dict[str, Any]) -> None:
 
 def of_jax(fn: Fn) -> Fn:
     """Return the function of JAX's that a module of this package knows as `fn`, without the switch around it."""
-    if not IS_GUEST:
-        return fn
+    wrapped: Any = fn
 
     def call_for_host(*args: Any, **kwargs: Any) -> Any:
-        return fn.of_jax(*args, **kwargs)
+        return wrapped.of_jax(*args, **kwargs)
 
-    return call_for_host  # type: ignore[return-value]
+    return cast("Fn", call_for_host) if IS_GUEST else fn
 
 
 def _named_as(run: Any, fn: Any) -> Any:
@@ -325,9 +324,9 @@ class _Finder:
         """Return how a module is loaded; None for those of others."""
         if not name.startswith(f"{_PACKAGE}."):
             return None
-        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        spec: Any = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader = _Loader(spec.loader, self._copies)  # type: ignore[assignment]
+            spec.loader = _Loader(spec.loader, self._copies)
         return spec
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +57,7 @@ def _draws(method: Fn) -> Fn:
             return draw_now(self, *args, **kwargs)
         return jit(lambda key: method(_OfOneDraw(key), *args, **kwargs))(self.next())
 
-    return draw  # type: ignore[return-value]
+    return cast("Fn", draw)
 
 
 class KeyStream:

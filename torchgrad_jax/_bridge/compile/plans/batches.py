@@ -16,9 +16,11 @@ from typing import Any
 
 from ...._core.arrays import tree
 from ...._core.errors.messages import Unsupported
+from ...._core.jax.target import Target
 from ...._engine.memory.tensor import Tensor
 from ...._functions.create import empty
-from .plan import Plan
+from ..inspection import Lowered
+from .plan import Plan, plan_of
 
 _TRIES = 6
 _LESS = 0.97
@@ -44,6 +46,11 @@ def with_batch(args: Any, now: int, samples: int) -> Any:
         return made.requires_grad_(x.requires_grad)
 
     return tree.map_leaves(changed, args)
+
+
+def plans_of(target: Target, lower: Callable[..., Lowered]) -> Callable[[Any], Plan]:
+    """Return what plans a step on a target for arguments, `(args, kwargs)`; `lower` is the step's."""
+    return lambda given: plan_of(target, lower(*given[0], **given[1]))
 
 
 def largest_batch(plan_with: Callable[[Any], Plan], args: Any, plan: Plan | None = None) -> int:
@@ -80,4 +87,4 @@ def largest_batch(plan_with: Callable[[Any], Plan], args: Any, plan: Plan | None
     return best
 
 
-__all__ = ["batch_of", "largest_batch", "with_batch"]
+__all__ = ["batch_of", "largest_batch", "plans_of", "with_batch"]

@@ -61,7 +61,7 @@ class Donating:
     def _first_call(self, *args: Any) -> Any:
         """The call for arguments of a new kind, and what JAX keeps of it for the next."""
         self.settled = False
-        run: Any = of_c(self._compiled)._cache_miss  # type: ignore[attr-defined]
+        run: Any = of_c(self._compiled)._cache_miss
         try:
             return run(*map(_copied, args[: self.n]), *args[self.n :])
         except jax.errors.JaxRuntimeError as error:

@@ -7,6 +7,7 @@ is_on = compiled(source, names.known, "is_on", __file__)
 
 from __future__ import annotations
 
+import linecache
 from typing import Any
 
 
@@ -29,7 +30,7 @@ class Names:
         return known
 
 
-def compiled(source: str, names: dict[str, Any], wanted: str, file: str) -> Any:
+def compiled(source: str, names: dict[str, Any], wanted: str, file: str, shown: bool = False) -> Any:
     """A function of written code.
 
     Args:
@@ -37,6 +38,10 @@ def compiled(source: str, names: dict[str, Any], wanted: str, file: str) -> Any:
         names: its global variables.
         wanted: the name of the function.
         file: who has written it; tracebacks show no line of this file.
+        shown: whether debuggers and `inspect.getsource` show the code; no other code may have the same file and name.
     """
-    exec(compile(source, f"{file}:{wanted}", "exec"), names)
-    return names[wanted]
+    name = f"{file}:{wanted}"
+    if shown:
+        linecache.cache[name] = (lambda: source,)  # type: ignore[assignment]  # it is asked for the text when it is shown
+    exec(compile(source, name, "exec"), names)
+    return names.pop(wanted)

@@ -1,6 +1,8 @@
 """Functions made from the table: arguments, aliases, out= forms, operators."""
 
 import inspect
+import linecache
+import sys
 
 import numpy as np
 import pytest
@@ -242,9 +244,30 @@ def named_tuples(m):
     )
 
 
+@pytest.mark.parametrize("call", ["x.exp()", "-x", "x * x", "x.view(-1)", "x.sum(0)", "x.clone().mul_(2)"])
+def test_a_debugger_shows_the_code_that_is_written(call):
+    x, shown = leaf(torchgrad_jax, 2, 3), {}
+
+    def enter(frame, event, argument):
+        code = frame.f_code
+        if event == "call" and ("generate.py:" in code.co_filename or "finish.py:" in code.co_filename):
+            shown[code.co_name] = linecache.getline(code.co_filename, code.co_firstlineno)
+
+    eval(call, {"x": x})
+    sys.setprofile(enter)
+    try:
+        eval(call, {"x": x})
+    finally:
+        sys.setprofile(None)
+    linecache.checkcache()
+    assert shown
+    assert all(line.startswith(f"def {name}(") for name, line in shown.items()), shown
+
+
 def test_generated_functions_introspect():
     torchgrad_jax.ones(2).cumsum(0)  # the first call generates the code
-    assert str(inspect.signature(torchgrad_jax.Tensor.cumsum)).startswith("(input=<required>, dim=<required>, *_more,")
+    assert str(inspect.signature(torchgrad_jax.Tensor.cumsum)).startswith("(input: 'Array', dim: ")
+    assert "def cumsum(" in inspect.getsource(torchgrad_jax.Tensor.cumsum)  # the row
     assert torchgrad_jax.exp.__name__ == "exp"
     assert torchgrad_jax.exp_.__name__ == "exp_"
     assert torchgrad_jax.Tensor.__add__.__name__ == "__add__"

@@ -22,22 +22,22 @@ from ..._core.state import (
     TRANSFORM,
     UNDER_JAX,
     WRITE_LOCK,
-    next_sequence_nr,
 )
+from ..._core.written_code import compiled
 from ..._ops import registry as reg
 from ..graph import record
-from ..graph.history import edge_of, requires_grad_of
+from ..graph.history import requires_grad_of
 from ..graph.inplace import inplace_call, write_known
-from ..graph.node import accumulator
 from ..graph.record import COMMON, NUMBERS, PLAIN, PLAIN_MODES
 from ..graph.views import VIEW_MODES, fast_view
 from ..memory.strided import read
-from ..memory.tensor import Extras, Storage, Tensor
+from ..memory.tensor import Extras, Storage
 from ..surface import PREFIXED
 from . import compared
 from .arguments import EMPTY, MISSING, NUMPY_NAMES, size_argument
 from .binding import Binding, as_key
 from .enter import NO_NAMES, enter
+from .finish import finish
 from .rows import RowForm
 
 _ARRAY: Any = Storage.array
@@ -95,38 +95,7 @@ _RUN = """
         except Exception as _error: _me.form.explain({args}, _no_names, _error); raise{compared}{check}
     try: _a = {fwd}
     except ValueError as _error: _me.form.explain({args}, _no_names, _error); raise
-    if not _plan.single:
-        return _several(_plan, _a, {mask} if _mode & 1 else 0, {leaves}, _mode)
-    _t = _new(_Tensor)
-    _s = _new(_Storage)
-    _s.array = _a
-    _s.meta = _t._m = _plan.out
-    _s.version = _s.stamp = _s.pointer = _t._onr = 0
-    _s.born = 0 if _mode < 2 else _MODES.birth
-    _t._st = _t._vc = _s
-    _t._al = _t._g = _t._acc = _t._x = None
-    if _mode & 1 and ({anyr}) and _plan.any_diff:
-        _mask = {mask}
-        _gp = _plan.grads.get(_mask)
-        if _gp is None:
-            _gp = _gradient_of(_plan, _mask, {leaves})
-        if _mode & {packing}:
-            _t._fn, _t._rg = None, False
-            _record(_gp, {leaves}, (_t, ), _mode)
-            return _t
-        _n = _new(_gp.node_class)
-        _n.gp = _gp
-{edges}
-        _n.edges = {edge_tuple} if _gp.edge_pick is None else _gp.edge_pick({edge_tuple})
-        _n.saved, _n.vers = _gp.save({leaf_list}, *([_s] if _gp.saved_out else ()))
-        _n.seq = _next_seq()
-        _n.extras = None
-        _t._fn = _n
-        _t._rg = True
-    else:
-        _t._fn = None
-        _t._rg = False
-    return _t
+    return _finish(_plan, _a, _mode, {given})
 """
 _WRITE = """{compared}
     if (_mode & 1 and ({anyr})){aliased} or _many:
@@ -149,12 +118,6 @@ _WRITE = """{compared}
             return {me}
     return {fallback}
 """
-_EDGE = """
-        if _r{i}:
-            if {p}._al is not None: _e{i} = _edge_of({p})
-            else: _e{i} = ({p}._fn, {p}._onr) if {p}._fn is not None else (_accumulator({p}), 0)
-        else:
-            _e{i} = None"""
 
 
 UNSAID: Any = type("unsaid", (), {"__slots__": (), "__repr__": lambda self: "<left out>"})()
@@ -213,6 +176,7 @@ def generate(
     fn.__qualname__ = name
     fn.__module__ = "torchgrad_jax"
     fn.__doc__ = b.row.doc
+    fn.__wrapped__ = b.row.impl  # what `inspect.signature`, `inspect.getsource` and `help` show
     said = f"{b.row.namespace}_{name}" if b.row.namespace in PREFIXED else name
     fn.binding, fn.form = b, RowForm(b, said, inplace, operator, spread, where, overridable)
     return fn
@@ -229,8 +193,8 @@ def _first_call(fn: Any, args: Any, kwargs: Any) -> Any:
     if key not in written:
         source, space = _source(form, form.said)
         # Named after this file, so that tracebacks can tell generated code from a user's.
-        exec(compile(source, f"{__file__}:{form.said}", "exec"), space)
-        written[key] = space.pop(form.said)
+        file = f"{__file__}{'' if form.spread is None else ':of sizes'}"
+        written[key] = compiled(source, space, form.said, file, shown=True)
     made = written[key]
     fn.__globals__.update(made.__globals__)
     fn.__defaults__, fn.__kwdefaults__ = made.__defaults__, made.__kwdefaults__
@@ -242,13 +206,11 @@ def _source(form: RowForm, name: str) -> tuple[str, dict[str, Any]]:
     """The text of a function and what it refers to."""
     b, row, varargs = form.binding, form.binding.row, form.spread
     space: dict[str, Any] = {
-        "_new": object.__new__, "_Tensor": Tensor, "_Storage": Storage, "_Extras": Extras, "_plain": PLAIN,
-        "_numbers": frozenset(NUMBERS), "_read": read, "_requires": requires_grad_of, "_edge_of": edge_of,
-        "_MODES": MODES, "_next_seq": next_sequence_nr, "_calls": b.raw, "_several": record.several,
-        "_taped": record.apply_taped, "_size_argument": size_argument, "_new_plan": record.new_plan,
-        "_gradient_of": record.gradient_of, "_check": record.check_values, "_record": record.record,
+        "_Extras": Extras, "_plain": PLAIN, "_numbers": frozenset(NUMBERS), "_read": read,
+        "_requires": requires_grad_of, "_MODES": MODES, "_calls": b.raw, "_taped": record.apply_taped,
+        "_size_argument": size_argument, "_new_plan": record.new_plan, "_check": record.check_values,
         "_enter": enter, "_no_names": NO_NAMES, "_as_key": as_key, "_compare": compared.compare,
-        "_compare_view": compared.compare_view, "_accumulator": accumulator,
+        "_compare_view": compared.compare_view,
     }  # fmt: skip
     with_out = row.out and not form.inplace and not form.operator and not row.view
     more = varargs is None and not form.operator
@@ -342,7 +304,7 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, operator: bool) 
         if b.row.kernel.conjugated is not None:
             lines.append(f"    if {p.name}.__class__ in _plain and {p.name}._al is not None and {p.name}._al.conj:")
             lines.append(f"        return {fallback}")
-    return [*lines, _run_lines(b, leaves, fallback)]
+    return [*lines, _run_lines(b, space, leaves, fallback)]
 
 
 def _may_be_tensor(p: reg.Param) -> bool:
@@ -469,8 +431,9 @@ def _write_lines(
     )
 
 
-def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
-    """Run the kernel, wrap its result, and record a node if an argument requires a gradient."""
+def _run_lines(b: Binding, space: dict[str, Any], leaves: Sequence[str], fallback: str) -> str:
+    """Run the kernel, and leave the rest to `finish`."""
+    space["_finish"] = finish(len(leaves))
     tensors = {i: p for i, p in enumerate(b.dynamic) if _may_be_tensor(p)}
     every = range(len(b.dynamic))
     alone, check = "", ""
@@ -487,14 +450,9 @@ def _run_lines(b: Binding, leaves: Sequence[str], fallback: str) -> str:
         compared="\n".join(["", *_compared(b, _tuple(leaves), keys, f"{mask} if _mode & 1 else -1")]),
         fwd=_forward(b, required),
         leaves=_tuple(leaves),
-        anyr=" or ".join(f"_r{i}" for i in tensors),
-        mask=mask,
-        edges="".join(_EDGE.format(i=i, p=p.name) for i, p in tensors.items()),
-        edge_tuple=_tuple([f"_e{i}" if i in tensors else "None" for i in every]),
-        leaf_list=", ".join(leaves),
+        given=", ".join(f"{leaves[i]}, {f'_r{i}' if i in tensors else False}" for i in every),
         alone=alone,
         check=check,
-        packing=PACKING,
         args=_arguments(b),
     )
 

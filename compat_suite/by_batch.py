@@ -62,7 +62,7 @@ class _OneOf(Builder):
         return numbers(spec, self.job.dtype, seed_of(f"{self.job.call}#{self.count} of {self.which}"))
 
 
-class _Given(Builder):
+class Given(Builder):
     """Makes a call of tensors that are there already."""
 
     def __init__(self, lib: Lib, job: Job, given: list[Any]) -> None:
@@ -74,7 +74,7 @@ class _Given(Builder):
         return next(self.given)
 
 
-class _Collected(_OneOf):
+class Collected(_OneOf):
     """Keeps the tensors of a call in the order in which it makes them."""
 
     def __init__(self, *args: Any) -> None:
@@ -89,7 +89,7 @@ class _Collected(_OneOf):
 
 def call(lib: Lib, job: Job, given: list[Any]) -> list[Any]:
     """The tensors that a call gives."""
-    args, kwargs = _Given(lib, job, given).call()
+    args, kwargs = Given(lib, job, given).call()
     name = job.case.op.rpartition(".")[2]
     if job.case.op.startswith("Tensor.") and name.endswith("_") and not name.startswith("__"):
         args[0] = args[0].clone()
@@ -130,7 +130,7 @@ def differences(job: Job, way: Way, lib: Lib | None = None) -> list[str]:
     run = with_derivatives(lib, job, differentiated) if any(differentiated) else _plain(lib, job)
     rows = []
     for which in range(BATCH):
-        made = _Collected(lib, job, way.places, which)
+        made = Collected(lib, job, way.places, which)
         made.call()
         rows.append(made.made)
     with warnings.catch_warnings():

@@ -37,11 +37,12 @@ def compiled(source: str, names: dict[str, Any], wanted: str, file: str, shown: 
         source: the code.
         names: its global variables.
         wanted: the name of the function.
-        file: who has written it; tracebacks show no line of this file.
-        shown: whether debuggers and `inspect.getsource` show the code; no other code may have the same file and name.
+        file: who has written it.
+        shown: whether tracebacks, debuggers and `inspect.getsource` show it; no other code may have its file and name.
     """
     name = f"{file}:{wanted}"
-    if shown:
-        linecache.cache[name] = (lambda: source,)  # type: ignore[assignment]  # it is asked for the text when it is shown
+    # Without an entry, tracebacks would show lines of the file that has written it.
+    lines = source.splitlines(keepends=True) if shown else []
+    linecache.cache[name] = len(source), None, lines, name
     exec(compile(source, name, "exec"), names)
     return names.pop(wanted)

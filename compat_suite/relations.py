@@ -410,7 +410,11 @@ def forms(c: Call) -> Iterator[str]:
         yield from _equal(c, _both(c, method, leaves), plain, "the method")
     if case.inplace and hasattr(c.lib.tensor_type, f"{name}_"):
         write = form(lambda args, kwargs: getattr(args[0].clone(), f"{name}_")(*args[1:], **kwargs))
-        yield from _equal(c, _both(c, write, leaves), plain, "in place")
+        try:
+            written = _both(c, write, leaves)
+        except RuntimeError:  # a result of another shape or dtype cannot be written to the argument
+            return
+        yield from _equal(c, written, plain, "in place")
 
 
 def layouts(c: Call) -> Iterator[str]:

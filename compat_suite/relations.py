@@ -55,11 +55,12 @@ class Call:
         """The tensors of the call, in order; none requires a gradient."""
         self.differentiated = [n for n, spec in enumerate(specs) if tracked(spec, job.dtype)]
         """The places of those that can have a derivative."""
-        named = {*(spec.dtype or job.dtype for spec in specs), *inner_dtypes(job)}
+        self._named = named = {*(spec.dtype or job.dtype for spec in specs), *inner_dtypes(job)}
         self.double = not named & {"float32", "float16", "bfloat16", "complex64"}
         """Whether all of it is in double precision."""
         derived = job.sample.grads and job.case.derivatives > 0 and bool(self.differentiated)
-        self.smooth = derived and job.sample.smooth and not named & {"float16", "bfloat16"}
+        coarse = named & {"float16", "bfloat16"}
+        self.smooth = derived and job.sample.smooth and not coarse and job.case.op not in _OTHER_REVERSE
         """Whether it has derivatives that can be found in several ways, and numbers that tell these apart."""
 
     @functools.cached_property
@@ -85,9 +86,23 @@ class Call:
             warnings.simplefilter("ignore")
             return call(self.lib, self.job, held)
 
+    @functools.cached_property
+    def _derived(self) -> list[int]:
+        """The places of results that have a gradient: of Bessel functions, say, torch has none."""
+        outs = self(*[x.clone().requires_grad_() for x in self.leaves])
+        return [n for n, v in enumerate(outs) if v.requires_grad]
+
     def floating(self, *leaves: Any) -> list[Any]:
-        """Return the results that can have a derivative."""
-        return [v for v in self(*leaves) if dtype_name(v).startswith(("float", "bfloat", "complex"))]
+        """Return the results that have a derivative."""
+        places = self._derived
+        outs = self(*leaves)
+        return [outs[n] for n in places]
+
+    def allowed(self, like: Any) -> Any:
+        """Return how far a value may be off that went through the coarsest dtype of the call."""
+        own = default(dtype_name(like))
+        coarsest = max(own, *map(default, self._named), key=lambda found: found.rtol)
+        return coarsest.scaled(self.job.case.tolerance) if own.rtol else own
 
     def directions(self, like: Sequence[Any], what: str) -> list[Any]:
         """Return fixed numbers of the shapes of some tensors."""
@@ -126,12 +141,20 @@ def _apart(c: Call, one: Any, other: Any, what: str) -> Iterator[str]:
 # --- derivatives ------------------------------------------------------------------------------------
 
 
+_OTHER_REVERSE = {
+    "torch.polar": "torch's gradient takes the sign of the result, also where the first argument is negative"
+}
+"""Operators whose gradient is not the derivative, as torch has it, and why."""
+
+
 def adjoint(c: Call) -> Iterator[str]:
     """Forward and reverse mode: ``<Jv, u> = <v, J'u>``."""
     if not c.smooth or not c.job.case.jvp:
         return
     tangents = c.directions(c.leaves, "tangent")
     outs = c.floating(*c.leaves)
+    if not outs:
+        return
     forward = c.along(c.floating, c.leaves, tangents)
     yield from _apart(
         c, (forward, c.directions(outs, "cotangent")), (tangents, c.gradients(*c.leaves)), "<Jv, u>, <v, J'u>"
@@ -140,7 +163,13 @@ def adjoint(c: Call) -> Iterator[str]:
 
 def second_adjoint(c: Call) -> Iterator[str]:
     """The same for the gradient: forward over reverse, reverse over reverse, and a symmetric second derivative."""
-    if not c.smooth or not c.job.case.jvp or c.job.case.derivatives < 2 or c.job.sample.second is False:
+    if (
+        not c.smooth
+        or not c.job.case.jvp
+        or c.job.case.derivatives < 2
+        or not c.floating(*c.leaves)
+        or c.job.sample.second is False
+    ):
         return
     v, w = (c.directions(c.leaves, what) for what in ("tangent", "other tangent"))
     along_v, along_w = (c.along(c.gradients, c.leaves, d) for d in (v, w))
@@ -152,6 +181,8 @@ def second_adjoint(c: Call) -> Iterator[str]:
 def differences(c: Call) -> Iterator[str]:
     """Central differences of results and of gradients: the first and second derivative along a direction."""
     if not c.smooth or not c.job.case.jvp or c.job.dtype != "float64" or not c.double:
+        return
+    if not c.floating(*c.leaves):
         return
     v = c.directions(c.leaves, "tangent")
     second = c.job.case.derivatives > 1 and c.job.sample.second is not False
@@ -343,7 +374,7 @@ def batched(c: Call) -> Iterator[str]:
                 yield f"gradient {n} {how}: {'None' if mine is None else 'there'}, one by one: the other way round"
             elif mine is not None:
                 x, y = (c.lib.array(g) for g in (mine, theirs))
-                if said := difference(x, y, default(dtype_name(theirs)).scaled(c.job.case.tolerance)):
+                if said := difference(x, y, c.allowed(theirs)):
                     yield f"gradient {n} {how}: {said}"
 
 
@@ -373,10 +404,8 @@ def _equal(c: Call, mine: Sequence[Any], theirs: Sequence[Any], how: str) -> Ite
             yield f"{how}: value {n} is {'missing' if x is None else 'there'}"
         elif x is not None and (dtype_name(x), tuple(x.shape)) != (dtype_name(y), tuple(y.shape)):
             yield f"{how}: value {n} is {dtype_name(x)}{list(x.shape)}, not {dtype_name(y)}{list(y.shape)}"
-        elif x is not None:
-            allowed = default(dtype_name(y)).scaled(c.job.case.tolerance)
-            if said := difference(c.lib.array(x), c.lib.array(y), allowed):
-                yield f"{how}: value {n}: {said}"
+        elif x is not None and (said := difference(c.lib.array(x), c.lib.array(y), c.allowed(y))):
+            yield f"{how}: value {n}: {said}"
 
 
 _OTHER_METHODS = {"where": "the condition comes second"}
@@ -405,7 +434,7 @@ def forms(c: Call) -> Iterator[str]:
 
     fn = c.lib.resolve(case.op)
     plain = _both(c, form(lambda args, kwargs: fn(*args, **kwargs)), leaves)
-    if hasattr(c.lib.tensor_type, name) and name not in _OTHER_METHODS:
+    if callable(getattr(c.lib.tensor_type, name, None)) and name not in _OTHER_METHODS:
         method = form(lambda args, kwargs: getattr(args[0], name)(*args[1:], **kwargs))
         yield from _equal(c, _both(c, method, leaves), plain, "the method")
     if case.inplace and hasattr(c.lib.tensor_type, f"{name}_"):
@@ -440,7 +469,11 @@ def layouts(c: Call) -> Iterator[str]:
     wanted = c.differentiated if c.job.sample.grads and c.job.case.derivatives else []
     there = [other(n, x) for n, x in enumerate(c.given)]
     plain = _both(c, run(c.given), [c.given[n] for n in wanted])
-    yield from _equal(c, _both(c, run(there), [there[n] for n in wanted]), plain, "stored in another order")
+    try:
+        moved_too = _both(c, run(there), [there[n] for n in wanted])
+    except RuntimeError:  # `view` and its like ask for an order
+        return
+    yield from _equal(c, moved_too, plain, "stored in another order")
 
 
 def broken(name: str, c: Call) -> list[str]:

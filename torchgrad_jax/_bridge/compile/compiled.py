@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -36,6 +38,7 @@ from .programs import Programs
 from .stance import POLICY, ProgramCounter
 from .trace.apart import ONE_MEMORY
 from .trace.first_calls import Once
+from .travel import archive_of, load
 from .verification import StaleProgramError, Verification
 
 _OTHER_MODES = IN_RUN | DUAL | OBSERVED | PACKING | FUNCTION_MODE
@@ -188,6 +191,41 @@ class Compiled:
         there = Compiled(self.fn, **{**self.settings, "verify": 0})
         there.target = MODES.target
         return there._lower(args, kwargs)
+
+    def save(self, path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> None:
+        """Compile the program for these arguments, and write it to a file with the names of its state; nothing is run.
+
+        In the block of `interop.target` the program is one for that hardware, which need not be here. A function whose
+        results have a graph is saved with its backward pass. A step that starts its optimizer is called once before,
+        so that the state is part of the program.
+
+        Args:
+            path: the file.
+            args, kwargs: as for a call.
+
+        Raises:
+            RuntimeError: if the function runs as it is written, or if its program calls functions of this process.
+
+        Example:
+            >>> import torchgrad_jax as torch
+            >>> double = torch.compile(lambda x: x * 2)
+            >>> double.save("double.bin", torch.ones(3))  # doctest: +SKIP
+            >>> double.load("double.bin")  # doctest: +SKIP
+        """
+        Path(path).write_bytes(archive_of(self.lower(*args, **kwargs)))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Use the programs of a file that `save` has written, instead of compiling them.
+
+        The first call traces the function as ever. It compiles only if its program is not the one in the file: for
+        arguments of other shapes, or after a change of the code. Load only what you have saved yourself: programs are
+        code of the machine, which runs as it is.
+
+        Raises:
+            RuntimeError: the file is damaged, it was made for another kind of device or by other versions, or a tensor
+                of the function differs in its dtype or shape. Nothing was loaded.
+        """
+        load(path, self.fn)
 
     def _lower(self, args: Any, kwargs: Any) -> Lowered:
         counts = dict(self.counts)

@@ -39,6 +39,9 @@ _MOVES = frozenset((
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "f32": 4, "s32": 4, "u32": 4,
           "f64": 8, "s64": 8, "u64": 8, "c64": 8, "c128": 16}  # fmt: skip
 _SHAPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
+_STEP = re.compile(r"^ +(?:ROOT )?%?\S+ = (?:\(.*?\)|\S+) ([a-z][\w-]*)\(", re.MULTILINE)
+_NO_KERNELS = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "copy-start"))
+"""What names memory, and what moves it beside other steps."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,10 @@ class Plan:
     emulated: list[Emulated]
     host: list[str]
     """Steps that are done by the machine to which the devices belong."""
+    programs: int = 1
+    """How many programs a call starts: one more for a backward pass of its own."""
+    kernels: int = 0
+    """How many steps these programs have on each device, one after the other; a loop counts once."""
     batch: int | None = None
     """How many samples the arguments have, and with how many the step fits; None where nobody has asked."""
     largest_batch: int | None = None
@@ -151,6 +158,8 @@ def plan_of(target: Target, low: Lowered) -> Plan:
         emulates=chip.emulates,
         emulated=_emulated(low.jaxpr) if chip.emulates else [],
         host=_on_host(low.jaxpr),
+        programs=len(parts),
+        kernels=sum(kernels_in(part.optimized_text()) for part in parts),
     )
 
 
@@ -183,6 +192,13 @@ def _memory(memory: Any, inputs: Iterable[tuple[str, Any]]) -> dict[str, int]:
     found["temporary"] += memory.temp_size_in_bytes
     found["code"] += memory.generated_code_size_in_bytes
     return {what: size for what, size in found.items() if size > 0}
+
+
+def kernels_in(text: str) -> int:
+    """How many steps a program has as XLA compiled it, those that only name memory left out."""
+    entry = re.search(r"^ENTRY .*?^}", text, re.MULTILINE | re.DOTALL)
+    steps = _STEP.findall(entry[0]) if entry else []
+    return sum(kind not in _NO_KERNELS and not kind.endswith("-done") for kind in steps)
 
 
 def _exchanges(found: Sequence[Collective]) -> list[Exchange]:
@@ -335,6 +351,7 @@ def rows(plans: Sequence[Plan]) -> list[tuple[str, list[str]]]:
         ("arithmetic", [f"{count(plan.flops)}flop" for plan in plans]),
         ("memory traffic", [size(plan.bytes) for plan in plans]),
         ("a step takes at least", [f"{time(plan.seconds)}, by {plan.limited_by}" for plan in plans]),
+        ("kernels", [_of_kernels(plan) for plan in plans]),
         ("exchanges", [_summed(plan.exchanges) for plan in plans]),
         ("64-bit arithmetic", [_of_wide(plan) for plan in plans]),
         *([("largest batch", [_of_batch(plan) for plan in plans])] if any(p.batch for p in plans) else []),
@@ -345,6 +362,10 @@ def rows(plans: Sequence[Plan]) -> list[tuple[str, list[str]]]:
 
 def _summed(exchanges: Sequence[Exchange]) -> str:
     return f"{sum(e.times for e in exchanges)}, {size(sum(e.bytes for e in exchanges))}" if exchanges else "none"
+
+
+def _of_kernels(plan: Plan) -> str:
+    return f"{plan.kernels} in {plan.programs} program" + ("s" if plan.programs > 1 else "")
 
 
 def _of_batch(plan: Plan) -> str:

@@ -27,7 +27,10 @@ def main(argv: Sequence[str]) -> int:
     given = _parser().parse_args(own)
     if given.into is not None:
         return _plan_into(given, [given.script, *arguments])
-    options = ["--largest-batch"] if given.largest_batch else []
+    if given.by_layers and given.cache is not None:
+        sys.stderr.write("--cache wants the program of the whole model, and --by-layers compiles none\n")
+        return 2
+    options = [name for name, on in (("--largest-batch", given.largest_batch), ("--by-layers", given.by_layers)) if on]
     options += ["--cache", str(Path(given.cache).resolve())] if given.cache is not None else []
     found, failed = [], []
     for target in given.on or ["v5e:2x2"]:
@@ -59,8 +62,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m torchgrad_jax plan",
         description="Say what the compiled step of a script needs on hardware that is not here: memory, arithmetic, "
         "the least time that it takes, exchanges between devices.",
-        usage="%(prog)s [-h] [--on TARGET] [--largest-batch] [--cache FOLDER] [--json FILE] [--html FILE] SCRIPT "
-        "[-- ARGUMENT ...]",
+        usage="%(prog)s [-h] [--on TARGET] [--largest-batch] [--by-layers] [--cache FOLDER] [--json FILE] "
+        "[--html FILE] SCRIPT [-- ARGUMENT ...]",
     )
     parser.add_argument("script", metavar="SCRIPT")
     parser.add_argument(
@@ -68,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--largest-batch", action="store_true", help="find with how many samples the step fits; it is compiled thrice"
+    )
+    parser.add_argument(
+        "--by-layers",
+        action="store_true",
+        help="of many equal layers compile 2, and then 4; the plan of the whole model follows from these, and says so",
     )
     parser.add_argument(
         "--cache",
@@ -124,6 +132,7 @@ def _plan_into(options: argparse.Namespace, command: list[str]) -> int:
     install_as_torch()
     tell_children()
     from .._bridge.compile.plans.batches import batch_of, largest_batch, plans_of
+    from .._bridge.compile.plans.layers import plans_by_layers
     from .._bridge.compile.plans.plan import plan_of
     from .._bridge.compile.travel import write_to_cache
     from .._core.arrays.devices import resolve
@@ -149,12 +158,17 @@ def _plan_into(options: argparse.Namespace, command: list[str]) -> int:
         target.called = None
         compiled, args, kwargs = steps.last
         try:
-            given, low = (args, kwargs), compiled.lower(*args, **kwargs)
-            plan = plan_of(target, low)
-            if options.cache is not None:
-                write_to_cache(low, options.cache)
+            given = args, kwargs
+            if options.by_layers:
+                plan_with = plans_by_layers(target, compiled)
+                plan = plan_with(given)
+            else:
+                plan_with, low = plans_of(target, compiled.lower), compiled.lower(*args, **kwargs)
+                plan = plan_of(target, low)
+                if options.cache is not None:
+                    write_to_cache(low, options.cache)
             if options.largest_batch:
-                most = largest_batch(plans_of(target, compiled.lower), given, plan)
+                most = largest_batch(plan_with, given, plan)
                 plan = dataclasses.replace(plan, batch=batch_of(given), largest_batch=most)
         except RuntimeError as error:
             text = str(error)

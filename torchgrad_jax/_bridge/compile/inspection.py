@@ -274,23 +274,29 @@ def _names(fn: Any) -> dict[int, str]:
     return {storage: name for storage, (name, _) in _named_tensors(fn).items()}
 
 
-def _named_tensors(fn: Any) -> dict[int, tuple[str, Tensor]]:
-    """The tensors that a function reaches, each with its name; by their storages."""
+def reachable(fn: Any) -> dict[str, Any]:
+    """What a function's code names outside of it: its owner, globals, and variables of functions around it."""
     fn, owner = getattr(fn, "__func__", fn), getattr(fn, "__self__", None)
     code = getattr(fn, "__code__", None)
-    reachable: dict[str, Any] = {} if owner is None else {"self": owner}
+    found: dict[str, Any] = {} if owner is None else {"self": owner}
     if code is not None:
         cells = zip(code.co_freevars, fn.__closure__ or ())
-        reachable.update({n: fn.__globals__[n] for n in code.co_names if n in fn.__globals__})
+        found.update({n: fn.__globals__[n] for n in code.co_names if n in fn.__globals__})
         for name, cell in cells:
             try:
-                reachable[name] = cell.cell_contents
+                found[name] = cell.cell_contents
             except ValueError:  # the variable is not set yet
                 continue
+    return found
+
+
+def _named_tensors(fn: Any) -> dict[int, tuple[str, Tensor]]:
+    """The tensors that a function reaches, each with its name; by their storages."""
+    objects = reachable(fn)
     found: dict[int, tuple[str, Tensor]] = {}
     # An optimizer's state is named after parameters, so these come first.
     for optimizers in (False, True):
-        for name, value in reachable.items():
+        for name, value in objects.items():
             if hasattr(value, "param_groups") is optimizers:
                 _name(name, value, found, 2)
     return found

@@ -26,7 +26,7 @@ from ...._core.jax.private import cost_of_module
 from ...._core.jax.target import Target
 from ..inspection import Collective, Lowered
 from ..trace.equal_steps import lines_of_users
-from .chips import device_of
+from .chips import Chip, device_of
 
 _WIDE = ("float64", "int64", "uint64", "complex128")
 _MOVES = frozenset((
@@ -105,6 +105,8 @@ class Plan:
     """How many programs a call starts: one more for a backward pass of its own."""
     kernels: int = 0
     """How many steps these programs have on each device, one after the other; a loop counts once."""
+    layers: str | None = None
+    """Which of a model's equal layers were compiled, where the plan of the others follows from these."""
     batch: int | None = None
     """How many samples the arguments have, and with how many the step fits; None where nobody has asked."""
     largest_batch: int | None = None
@@ -142,7 +144,7 @@ def plan_of(target: Target, low: Lowered) -> Plan:
     parts = [low, low.backward] if low.backward is not None else [low]
     costs = [_cost(part.compile()) for part in parts]
     flops, moved = (sum(cost.get(key, 0.0) for cost in costs) for key in ("flops", "bytes accessed"))
-    of_flops, of_bytes = flops / chip.flops, moved / chip.bandwidth
+    seconds, limited_by = least_time(flops, moved, chip)
     return Plan(
         target=target.name,
         chip=chip.name,
@@ -151,8 +153,8 @@ def plan_of(target: Target, low: Lowered) -> Plan:
         memory_of_chip=chip.memory,
         flops=flops,
         bytes=moved,
-        seconds=max(of_flops, of_bytes),
-        limited_by="arithmetic" if of_flops > of_bytes else "memory",
+        seconds=seconds,
+        limited_by=limited_by,
         held=max((_held(part.jaxpr) for part in parts), key=_bytes_of),
         exchanges=_exchanges([c for part in parts for c in part.collectives()]),
         emulates=chip.emulates,
@@ -161,6 +163,12 @@ def plan_of(target: Target, low: Lowered) -> Plan:
         programs=len(parts),
         kernels=sum(kernels_in(part.optimized_text()) for part in parts),
     )
+
+
+def least_time(flops: float, moved: float, chip: Chip) -> tuple[float, str]:
+    """The seconds below which no step falls that does so much, and what they go to."""
+    of_flops, of_bytes = flops / chip.flops, moved / chip.bandwidth
+    return max(of_flops, of_bytes), "arithmetic" if of_flops > of_bytes else "memory"
 
 
 def _cost(compiled: jax.stages.Compiled) -> dict[str, float]:
@@ -354,6 +362,11 @@ def rows(plans: Sequence[Plan]) -> list[tuple[str, list[str]]]:
         ("kernels", [_of_kernels(plan) for plan in plans]),
         ("exchanges", [_summed(plan.exchanges) for plan in plans]),
         ("64-bit arithmetic", [_of_wide(plan) for plan in plans]),
+        *(
+            [("equal layers", [plan.layers or "all compiled" for plan in plans])]
+            if any(p.layers for p in plans)
+            else []
+        ),
         *([("largest batch", [_of_batch(plan) for plan in plans])] if any(p.batch for p in plans) else []),
         ("steps of the host", [str(len(plan.host)) if plan.host else "none" for plan in plans]),
     ]

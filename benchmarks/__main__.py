@@ -2,8 +2,9 @@
 
 ``python -m benchmarks operators`` measures operators one by one, ``python -m benchmarks new_sizes`` operators on shapes
 that they never met, ``python -m benchmarks changing_sizes`` programs whose shapes change in each step,
-``python -m benchmarks models`` published models, ``python -m benchmarks programs`` whole programs from their first run
-on, and ``python -m benchmarks self_checks`` what compiled steps that check themselves say.
+``python -m benchmarks launches`` how many programs the pairs start, ``python -m benchmarks models`` published models,
+``python -m benchmarks programs`` whole programs from their first run on, and
+``python -m benchmarks self_checks`` what compiled steps that check themselves say.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from . import changing_sizes, first_runs, models, new_sizes, operators, self_checks
+from . import changing_sizes, first_runs, launches, models, new_sizes, operators, self_checks
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
@@ -118,6 +119,7 @@ if __name__ == "__main__":
         "operators": operators.main,
         "new_sizes": new_sizes.main,
         "changing_sizes": changing_sizes.main,
+        "launches": launches.main,
         "models": models.main,
         "programs": first_runs.main,
         "self_checks": self_checks.main,

@@ -23,6 +23,7 @@ def parser() -> argparse.ArgumentParser:
     _add_cases(commands)
     _add_random_programs(commands)
     _add_samples(commands)
+    _add_targets(commands)
     _add_other_code(commands)
     for name, text in (("coverage", "docs/coverage.md"), ("saved", "docs/saved_tensors.md")):
         page = commands.add_parser(name, help=f"write {text}")
@@ -102,6 +103,17 @@ def _add_samples(commands: Any) -> None:
     modules.add_argument("--seed", type=int, default=0)
 
 
+def _add_targets(commands: Any) -> None:
+    targets = commands.add_parser("targets", help="compile the operators for a TPU and a GPU that are not here")
+    targets.add_argument("--on", action="append", metavar="TARGET", help="v5e:2x2 and h100, unless named (repeatable)")
+    targets.add_argument("--op", action="append", help="only operators with this in their names (repeatable)")
+    targets.add_argument("--sample", type=int, help="so many calls, drawn by a hash of their names")
+    targets.add_argument("--seed", default="", help="draw other ones")
+    targets.add_argument("--seconds", type=float, help="stop after so long")
+    targets.add_argument("--state", help="a file of what was compiled: the next call goes on there")
+    targets.add_argument("--write", action="store_true", help="write the table of docs/accelerators.md")
+
+
 def _add_other_code(commands: Any) -> None:
     packages = commands.add_parser(
         "packages", help="packages built on torch, on both libraries (live torch, a package index)"
@@ -148,6 +160,8 @@ def main(argv: list[str] | None = None) -> int:
             from .packages import compiled as command
         case "suites":
             from .packages import suites as command
+        case "targets":
+            from . import targets as command
         case "record":
             from . import record as command
         case "coverage":

@@ -40,7 +40,12 @@ from ._core.errors.messages import (
     no_such_name as _no_such_name,
 )
 from ._core.host import compiled_curves as _compiled_curves
-from ._core.jax import compiling as _compiling, kernel_files as _kernel_files, own_kernels as _own_kernels
+from ._core.jax import (
+    compiling as _compiling,
+    kernel_files as _kernel_files,
+    own_kernels as _own_kernels,
+    programs_ahead as _programs_ahead,
+)
 from ._core.jax.caches import (
     cache_info as cache_info,
     clear_caches as clear_caches,
@@ -221,6 +226,7 @@ def __dir__() -> list[str]:
 
 
 _kernel_files.keep_kernels()
+_programs_ahead.look_in_cache()
 _own_kernels.mark_kernels()
 _compiled_curves.keep_curves()
 _give_threads_to_many_cpu_devices()

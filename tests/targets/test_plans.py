@@ -22,6 +22,7 @@ from torchgrad_jax._bridge.compile.plans.plan import (
     _exchanges,
     _held,
     _result,
+    kernels_in,
     report,
     size,
     time,
@@ -43,6 +44,7 @@ SMALL = Plan(
     emulates=True,
     emulated=[Emulated("pow", "float64", "train.py:34:82 (step)", 18, 18)],
     host=["pure_callback (train.py:9:1 (step))"],
+    kernels=34,
 )
 LARGE = Plan(
     target="h100",
@@ -76,6 +78,7 @@ def test_plans_stand_side_by_side():
     text = "\n".join(report([SMALL, LARGE]))
     assert re.search(r"^fits +yes, 62.5% of 16 GiB +NO, 113.9% of 79 GiB$", text, re.MULTILINE), text
     assert re.search(r"^  optimizer +6 GiB +0 B$", text, re.MULTILINE), text
+    assert re.search(r"^kernels +34 in 1 program +0 in 1 program$", text, re.MULTILINE), text
     assert "28 x all-gather of bf16[768,256], 10.5 MiB" in text
     assert "1.5 GiB in 4 of train.py:12:8 (Block.forward)" in text
     assert "18 x pow in float64, 18 elements, train.py:34:82 (step)" in text
@@ -118,6 +121,28 @@ def test_what_comes_out_of_an_exchange_counts():
     assert _result("((f32[2], /*index=1*/f32[3]), (f32[8], f32[12]))") == "(f32[8], f32[12])"
     found = _exchanges([collective("all-reduce", "f32[8,128]")] * 2 + [collective("all-gather", "s8[3]")])
     assert [(e.kind, e.times, e.bytes) for e in found] == [("all-reduce", 2, 8192), ("all-gather", 1, 3)]
+
+
+HLO = """
+%fused (p: f32[2]) -> f32[2] {
+  ROOT %add.1 = f32[2]{0} add(%p, %p)
+}
+
+ENTRY %main.3 (x.1: f32[2]) -> (f32[2], f32[2]) {
+  %x.1 = f32[2]{0:T(128)} parameter(0), sharding={replicated}
+  %copy-start = (f32[2]{0}, f32[2]{0:S(1)}, u32[]{:S(2)}) copy-start(%x.1)
+  %copy-done = f32[2]{0:S(1)} copy-done(%copy-start)
+  %all-reduce-start = f32[2]{0} all-reduce-start(%x.1), to_apply=%sum
+  %all-reduce-done = f32[2]{0} all-reduce-done(%all-reduce-start)
+  %fusion = f32[2]{0} fusion(%copy-done), kind=kLoop, calls=%fused
+  ROOT %tuple.2 = (f32[2]{0}, f32[2]{0}) tuple(%fusion, %all-reduce-done)
+}
+"""
+
+
+def test_steps_that_only_name_or_fetch_memory_are_no_kernels():
+    assert kernels_in(HLO) == 2
+    assert kernels_in("") == 0
 
 
 def test_what_is_saved_for_a_backward_pass_is_told_by_its_line():

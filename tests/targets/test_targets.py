@@ -9,6 +9,8 @@ import torchgrad_jax as torch
 import torchgrad_jax.nn.functional as F
 from tests.targets.conftest import COMPILERS
 from torchgrad_jax import interop, nn
+from torchgrad_jax._core.jax.kernel_archives import unpacked
+from torchgrad_jax._core.jax.programs_ahead import key_of, kind_of
 from torchgrad_jax.distributed.device_mesh import init_device_mesh
 from torchgrad_jax.distributed.fsdp import fully_shard
 from torchgrad_jax.distributed.tensor import Shard, distribute_tensor
@@ -165,11 +167,43 @@ def test_the_command_plans_a_script(tmp_path, monkeypatch, decorator, found):
     script = tmp_path / "train.py"
     script.write_text(SCRIPT.format(decorator=decorator))
     file = tmp_path / "plan.json"
-    done = run_plan(str(script), "--on", "v5e:2x2", "--json", str(file), "--", "16")
+    cache = tmp_path / "cache"
+    done = run_plan(str(script), "--on", "v5e:2x2", "--json", str(file), "--cache", str(cache), "--", "16")
     if found:
         (plan,) = json.loads(file.read_text())
         assert plan["memory"]["parameters"] == 4 * (8 * 16 + 16)
         assert re.search(r"^fits +yes", done.stdout, re.MULTILINE), done
+        (program,) = (cache / "programs").iterdir()
+        assert program.name.startswith("jit_torch.compiled_step-ahead-")
     else:
         assert done.returncode == 1
         assert "has no values here" in done.stderr
+
+
+class OnTheMachine:
+    """A device as JAX describes it where it is. There, the plugin for GPUs gives the version of its own CUDA."""
+
+    class client:
+        platform_version = "PJRT C API\ncuda 12090"
+
+    def __init__(self, there):
+        self.platform, self.device_kind = there.platform, there.device_kind
+
+
+def test_a_program_has_the_key_that_the_machine_computes(gpu, tmp_path):
+    """All that a key holds is known here: the module, the versions, the kind of device."""
+    with gpu:
+        step, x, y = training("cuda")
+        step.save(tmp_path / "step.bin", x, y)
+        module = step.lower(x, y).as_jax().compiler_ir("stablehlo")
+    archive = unpacked((tmp_path / "step.bin").read_bytes())
+    assert [*archive.programs] == [key_of(module, kind_of(OnTheMachine(gpu.devices[0])))]
+    assert archive.kind["platform"] == "gpu, NVIDIA H100 80GB HBM3"
+    with pytest.raises(RuntimeError, match=r"they were made for another platform: gpu, NVIDIA H100.*here is cpu"):
+        step.load(tmp_path / "step.bin")
+
+
+def test_the_key_for_tpus_holds_the_version_of_their_compiler(tpu):
+    kind = kind_of(tpu.devices[0])
+    assert kind["platform"] == "tpu, TPU v5 lite"
+    assert "cl/" in kind["libtpu"]

@@ -26,11 +26,16 @@ def main(argv: Sequence[str]) -> int:
     own, arguments = _apart([*argv])
     given = _parser().parse_args(own)
     if given.into is not None:
-        return _plan_into(given.into, given.on[0], [given.script, *arguments], given.largest_batch)
+        return _plan_into(given, [given.script, *arguments])
+    if given.by_layers and given.cache is not None:
+        sys.stderr.write("--cache wants the program of the whole model, and --by-layers compiles none\n")
+        return 2
+    options = [name for name, on in (("--largest-batch", given.largest_batch), ("--by-layers", given.by_layers)) if on]
+    options += ["--cache", str(Path(given.cache).resolve())] if given.cache is not None else []
     found, failed = [], []
     for target in given.on or ["v5e:2x2"]:
         sys.stderr.write(f"planning {given.script} on {target} ...\n")
-        plan = _in_a_process(target, given.script, arguments, ["--largest-batch"] if given.largest_batch else [])
+        plan = _in_a_process(target, given.script, arguments, options)
         if plan is None:
             failed.append(target)
         else:
@@ -57,7 +62,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m torchgrad_jax plan",
         description="Say what the compiled step of a script needs on hardware that is not here: memory, arithmetic, "
         "the least time that it takes, exchanges between devices.",
-        usage="%(prog)s [-h] [--on TARGET] [--largest-batch] [--json FILE] [--html FILE] SCRIPT [-- ARGUMENT ...]",
+        usage="%(prog)s [-h] [--on TARGET] [--largest-batch] [--by-layers] [--cache FOLDER] [--json FILE] "
+        "[--html FILE] SCRIPT [-- ARGUMENT ...]",
     )
     parser.add_argument("script", metavar="SCRIPT")
     parser.add_argument(
@@ -65,6 +71,16 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--largest-batch", action="store_true", help="find with how many samples the step fits; it is compiled thrice"
+    )
+    parser.add_argument(
+        "--by-layers",
+        action="store_true",
+        help="of many equal layers compile 2, and then 4; the plan of the whole model follows from these, and says so",
+    )
+    parser.add_argument(
+        "--cache",
+        metavar="FOLDER",
+        help="write the compiled programs there; with TORCHGRAD_JAX_CACHE=FOLDER the step starts without compiling",
     )
     parser.add_argument("--json", metavar="FILE", help="write the plans as JSON")
     parser.add_argument("--html", metavar="FILE", help="write a page with a picture")
@@ -107,14 +123,18 @@ class _Steps:
         self._called.add(id(compiled))
 
 
-def _plan_into(file: str, name: str, command: list[str], asks_for_batch: bool) -> int:
+def _plan_into(options: argparse.Namespace, command: list[str]) -> int:
     """Plan for one target, in this process, and write the plan to a file."""
+    name = options.on[0]
     from .finder import install_as_torch
     from .start import run, script, tell_children
 
     install_as_torch()
     tell_children()
     from .._bridge.compile.plans.batches import batch_of, largest_batch, plans_of
+    from .._bridge.compile.plans.layers import plans_by_layers
+    from .._bridge.compile.plans.plan import plan_of
+    from .._bridge.compile.travel import write_to_cache
     from .._core.arrays.devices import resolve
     from .._core.jax.target import Target
     from .._core.state import MODES
@@ -138,9 +158,16 @@ def _plan_into(file: str, name: str, command: list[str], asks_for_batch: bool) -
         target.called = None
         compiled, args, kwargs = steps.last
         try:
-            plan_with, given = plans_of(target, compiled.lower), (args, kwargs)
-            plan = plan_with(given)
-            if asks_for_batch:
+            given = args, kwargs
+            if options.by_layers:
+                plan_with = plans_by_layers(target, compiled)
+                plan = plan_with(given)
+            else:
+                plan_with, low = plans_of(target, compiled.lower), compiled.lower(*args, **kwargs)
+                plan = plan_of(target, low)
+                if options.cache is not None:
+                    write_to_cache(low, options.cache)
+            if options.largest_batch:
                 most = largest_batch(plan_with, given, plan)
                 plan = dataclasses.replace(plan, batch=batch_of(given), largest_batch=most)
         except RuntimeError as error:
@@ -148,7 +175,7 @@ def _plan_into(file: str, name: str, command: list[str], asks_for_batch: bool) -
             more = _CUDNN if "cuDNN not found" in text and target.platform == "cuda" else ""
             sys.stderr.write(f"XLA makes no program for {name}: {text}{more}\n")
             return 1
-    Path(file).write_text(plan.to_json())
+    Path(options.into).write_text(plan.to_json())
     return 0
 
 

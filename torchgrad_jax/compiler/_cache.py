@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import io
-import json
-import zipfile
 from collections import defaultdict
 from typing import Any
 
-import jax
-import jaxlib
-
-from .. import version
 from .._core.errors import warn
-from .._core.jax.kernel_files import add_kernel, machine, used_kernels
-from .._core.jax.own_kernels import MODULE
+from .._core.jax import programs_ahead
+from .._core.jax.kernel_archives import kind_here, packed, unpacked, why_not
+from .._core.jax.kernel_files import add_kernel, used_kernels
 
-_ABOUT, _FOLDER, _KIND = "about.json", "kernels/", "kernel"
+_KIND = "kernel"
 
 
 @dataclasses.dataclass
@@ -56,18 +50,6 @@ class CacheInfo:
         return not any(self.artifacts.values())
 
 
-def _made_on() -> dict[str, str]:
-    """What has to be the same where kernels are to run."""
-    devices = jax.local_devices()[0]
-    return {
-        "torchgrad_jax": version.__version__,
-        "jax": jax.__version__,
-        "jaxlib": jaxlib.__version__,
-        "platform": f"{devices.platform}, {devices.device_kind}",
-        "machine": machine(),
-    }
-
-
 def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
     """Return all kernels that this process has compiled or read, eager ones and those of compiled functions, as bytes.
 
@@ -84,17 +66,15 @@ def save_cache_artifacts() -> tuple[bytes, CacheInfo] | None:
         >>> artifacts = torch.compiler.save_cache_artifacts()  # doctest: +SKIP
         >>> info = torch.compiler.load_cache_artifacts(artifacts[0])  # doctest: +SKIP
     """
-    info, buffer = CacheInfo(), io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(_ABOUT, json.dumps(_made_on()))
-        for key, value in used_kernels():
-            archive.writestr(_FOLDER + key, value)  # JAX has compressed it
-            info.artifacts[_KIND].append(key)
-    return None if info.empty() else (buffer.getvalue(), info)
+    info, kernels = CacheInfo(), dict(used_kernels())
+    info.artifacts[_KIND] += kernels
+    return None if not kernels else (packed(kind_here(), kernels=kernels.items()), info)
 
 
 def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:
     """Put kernels that `save_cache_artifacts` gave elsewhere among those of this machine.
+
+    The bytes of a file that `step.save` or `python -m torchgrad_jax plan --cache` wrote may be given, too.
 
     Load only what you have saved yourself: kernels are code of the machine, which runs as it is.
 
@@ -103,37 +83,19 @@ def load_cache_artifacts(serialized_artifacts: bytes) -> CacheInfo | None:
         damaged, another version or kind of machine has made them, or this process keeps no kernels in files.
     """
     try:
-        kernels = _kernels_of(serialized_artifacts)
-    except (zipfile.BadZipFile, KeyError, ValueError, EOFError, NotImplementedError) as error:
+        archive = unpacked(serialized_artifacts)
+    except ValueError as error:
         return _refuse(f"these bytes are no kernels that save_cache_artifacts has saved: {error}")
-    if isinstance(kernels, str):
-        return _refuse(kernels)
+    if (why := why_not(archive.kind)) is not None:
+        return _refuse(why)
     info = CacheInfo()
-    for key, value in kernels.items():
+    for key, value in archive.kernels.items():
         if not add_kernel(key, value):
             return _refuse("this process keeps no kernels in files (TORCHGRAD_JAX_CACHE, jax_compilation_cache_dir)")
-        info.artifacts[_KIND].append(key)
+    for key, value in archive.programs.items():
+        programs_ahead.add(key, value)
+    info.artifacts[_KIND] += [*archive.kernels, *archive.programs]
     return info
-
-
-def _kernels_of(data: bytes) -> dict[str, bytes] | str:
-    """The kernels, or why they are for another machine. All are read, and checked by their sums, before one is used."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        made, here = json.loads(archive.read(_ABOUT)), _made_on()
-        if not isinstance(made, dict):
-            raise ValueError("what describes them is no table")
-        for what, value in here.items():
-            if made.get(what) != value:
-                return f"these kernels were made for another {what}: {made.get(what)}, and here is {value}"
-        kernels: dict[str, bytes] = {}
-        for name in archive.namelist():
-            key = name.removeprefix(_FOLDER)
-            if name == _ABOUT:
-                continue
-            if not name.startswith(_FOLDER + MODULE) or not key.isprintable() or any(c in key for c in "/\\:"):
-                raise ValueError(f"{name!r} is no kernel")
-            kernels[key] = archive.read(name)
-    return kernels
 
 
 def _refuse(why: str) -> Any:

@@ -6,6 +6,7 @@ from .._core.errors.messages import missing as _missing
 from ..autograd.profiler import record_function as record_function
 from ..autograd.profiler_util import DeviceType as DeviceType
 from .compiled import CompiledProfile as CompiledProfile, profile_compiled as profile_compiled
+from .launches import Launched as Launched, Launches as Launches, profile_launches as profile_launches
 from .profiler import (
     ProfilerAction as ProfilerAction,
     ProfilerActivity as ProfilerActivity,

@@ -75,7 +75,7 @@ def parsed(text):
 def made(**changed):
     """Bytes like those of `save_cache_artifacts`, with another description or another kernel."""
     buffer = io.BytesIO()
-    about = artifacts._made_on() | changed.get("about", {})
+    about = artifacts.kind_here() | changed.get("about", {})
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.writestr("about.json", json.dumps(changed.get("described", about)))
         archive.writestr(changed.get("name", "kernels/jit_torch.made-up"), b"code")

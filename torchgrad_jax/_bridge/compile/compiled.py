@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import os
 import time
 import types
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -29,6 +31,8 @@ from .inspection import Lowered, ProgramInspected, explanation, lowered
 from .many_steps import Batches, StepsDone, run_all
 from .patience import Patience
 from .plans.batches import largest_batch, plans_of
+from .plans.chips import device_of
+from .plans.layers import plan_by_layers
 from .plans.plan import Plan, plan_of
 from .program.entry import Entry
 from .program.program import CompiledProgram
@@ -36,6 +40,7 @@ from .programs import Programs
 from .stance import POLICY, ProgramCounter
 from .trace.apart import ONE_MEMORY
 from .trace.first_calls import Once
+from .travel import archive_of, load
 from .verification import StaleProgramError, Verification
 
 _OTHER_MODES = IN_RUN | DUAL | OBSERVED | PACKING | FUNCTION_MODE
@@ -189,6 +194,41 @@ class Compiled:
         there.target = MODES.target
         return there._lower(args, kwargs)
 
+    def save(self, path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> None:
+        """Compile the program for these arguments, and write it to a file with the names of its state; nothing is run.
+
+        In the block of `interop.target` the program is one for that hardware, which need not be here. A function whose
+        results have a graph is saved with its backward pass. A step that starts its optimizer is called once before,
+        so that the state is part of the program.
+
+        Args:
+            path: the file.
+            args, kwargs: as for a call.
+
+        Raises:
+            RuntimeError: if the function runs as it is written, or if its program calls functions of this process.
+
+        Example:
+            >>> import torchgrad_jax as torch
+            >>> double = torch.compile(lambda x: x * 2)
+            >>> double.save("double.bin", torch.ones(3))  # doctest: +SKIP
+            >>> double.load("double.bin")  # doctest: +SKIP
+        """
+        Path(path).write_bytes(archive_of(self.lower(*args, **kwargs)))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Use the programs of a file that `save` has written, instead of compiling them.
+
+        The first call traces the function as ever. It compiles only if its program is not the one in the file: for
+        arguments of other shapes, or after a change of the code. Load only what you have saved yourself: programs are
+        code of the machine, which runs as it is.
+
+        Raises:
+            RuntimeError: the file is damaged, it was made for another kind of device or by other versions, or a tensor
+                of the function differs in its dtype or shape. Nothing was loaded.
+        """
+        load(path, self.fn)
+
     def _lower(self, args: Any, kwargs: Any) -> Lowered:
         counts = dict(self.counts)
 
@@ -231,6 +271,19 @@ class Compiled:
         if tensors and all(t._m.device.type == "meta" for t in tensors):
             self(*args, **kwargs)
         return plan_of(target, self.lower(*args, **kwargs))
+
+    def plan_by_layers(self, *args: Any, **kwargs: Any) -> Plan:
+        """As `plan`, for a model with many equal layers: 2 of them are compiled, then 4, and a line gives the others.
+
+        The plan says so in `layers`. A model of 7 billion parameters is planned in minutes.
+
+        Args:
+            args, kwargs: as for a call.
+
+        Raises:
+            RuntimeError: as `plan`, and if the function reaches no list of more than 4 equal layers.
+        """
+        return plan_by_layers(self.fn, device_of(self._target()), lambda: self.plan(*args, **kwargs))
 
     def largest_batch(self, *args: Any, **kwargs: Any) -> int:
         """With how many samples the program fits into the memory of `interop.target`; see `plan`.

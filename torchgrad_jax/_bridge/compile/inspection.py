@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -53,10 +53,13 @@ class Lowered:
         backward: Lowered | None = None,
         inputs: Sequence[tuple[str, Any]] = (),
         jaxpr: Any = None,
+        state: Mapping[str, str] | None = None,
     ) -> None:
         self._lowered = lowered
         self.inputs, self.jaxpr = inputs, jaxpr
         """What stands for its inputs, each with what it is for; and its steps as they were traced."""
+        self.state: Mapping[str, str] = state or {}
+        """What it reads and writes outside, by name: dtype and shape."""
         self._compiled: Any = None
         self.target = MODES.target
         self.backward = backward
@@ -103,7 +106,7 @@ def lowered(entry: Entry, inputs: Sequence[Any], fn: Any) -> Lowered:
     program, parts = entry.program, entry.program.parts
     args, sources = program.arguments(inputs), program.traced.sources
     given = [_input(s, args) for s in sources]
-    about = [*zip(_purposes(sources, fn), given)], program.traced.jaxpr
+    about = [*zip(_purposes(sources, fn), given)], program.traced.jaxpr, _state(sources, fn)
     if parts is None:
         memory = iter([jax.ShapeDtypeStruct(m.shape, m.dtype.np) for _, m in program.inputs.spare])
         xs = [next(memory) if i is None else given[i] for i in program.inputs.positions()]
@@ -132,6 +135,13 @@ def _purposes(sources: Sequence[Source], fn: Any) -> list[str]:
         return "parameters" if getattr(source.of, "_rg", False) else "buffers and others"
 
     return [purpose(s) for s in sources]
+
+
+def _state(sources: Sequence[Source], fn: Any) -> dict[str, str]:
+    """What a program reads from outside, by the names that the function has for it."""
+    names = _names(fn)
+    held = [s for s in sources if s.kind == "tensor" and id(s.what) in names]
+    return {names[id(s.what)]: _described(s.what.meta) for s in held}
 
 
 def _input(source: Source, args: Sequence[Any]) -> Any:
@@ -254,43 +264,59 @@ def _count(flags: Any) -> str:
     return str(n) if n else ""
 
 
+def state_of(fn: Any) -> dict[str, str]:
+    """What the tensors are like that a function reaches by its variables, modules and optimizers, by their names."""
+    return {name: _described(t._m) for name, t in _named_tensors(fn).values()}
+
+
 def _names(fn: Any) -> dict[int, str]:
     """Names of the storages that a function reaches by its variables, modules and optimizers."""
+    return {storage: name for storage, (name, _) in _named_tensors(fn).items()}
+
+
+def reachable(fn: Any) -> dict[str, Any]:
+    """What a function's code names outside of it: its owner, globals, and variables of functions around it."""
     fn, owner = getattr(fn, "__func__", fn), getattr(fn, "__self__", None)
     code = getattr(fn, "__code__", None)
-    reachable: dict[str, Any] = {} if owner is None else {"self": owner}
+    found: dict[str, Any] = {} if owner is None else {"self": owner}
     if code is not None:
         cells = zip(code.co_freevars, fn.__closure__ or ())
-        reachable.update({n: fn.__globals__[n] for n in code.co_names if n in fn.__globals__})
+        found.update({n: fn.__globals__[n] for n in code.co_names if n in fn.__globals__})
         for name, cell in cells:
             try:
-                reachable[name] = cell.cell_contents
+                found[name] = cell.cell_contents
             except ValueError:  # the variable is not set yet
                 continue
-    names: dict[int, str] = {}
+    return found
+
+
+def _named_tensors(fn: Any) -> dict[int, tuple[str, Tensor]]:
+    """The tensors that a function reaches, each with its name; by their storages."""
+    objects = reachable(fn)
+    found: dict[int, tuple[str, Tensor]] = {}
     # An optimizer's state is named after parameters, so these come first.
     for optimizers in (False, True):
-        for name, value in reachable.items():
+        for name, value in objects.items():
             if hasattr(value, "param_groups") is optimizers:
-                _name(name, value, names, 2)
-    return names
+                _name(name, value, found, 2)
+    return found
 
 
-def _name(name: str, value: Any, names: dict[int, str], depth: int) -> None:
+def _name(name: str, value: Any, found: dict[int, tuple[str, Tensor]], depth: int) -> None:
     if isinstance(value, Tensor):
-        names.setdefault(id(value._st), name)
+        found.setdefault(id(value._st), (name, value))
     elif hasattr(value, "param_groups"):
         for parameter, state in getattr(value, "state", {}).items():
-            of = names.get(id(getattr(parameter, "_st", None)), "a parameter")
+            of, _ = found.get(id(getattr(parameter, "_st", None)), ("a parameter", None))
             for key, held in state.items():
-                _name(f"{name}.state[{of}][{key!r}]", held, names, 0)
+                _name(f"{name}.state[{of}][{key!r}]", held, found, 0)
     elif hasattr(value, "named_parameters"):
         prefix = "" if name == "self" else f"{name}."
         for key, held in [*value.named_parameters(), *value.named_buffers()]:
-            names.setdefault(id(held._st), prefix + key)
+            found.setdefault(id(held._st), (prefix + key, held))
     elif depth and isinstance(value, list | tuple):
         for i, held in enumerate(value):
-            _name(f"{name}[{i}]", held, names, depth - 1)
+            _name(f"{name}[{i}]", held, found, depth - 1)
     elif depth and isinstance(value, dict):
         for key, held in value.items():
-            _name(f"{name}[{key!r}]", held, names, depth - 1)
+            _name(f"{name}[{key!r}]", held, found, depth - 1)

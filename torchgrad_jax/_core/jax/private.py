@@ -97,7 +97,15 @@ TRACED = _take("_src.interpreters.partial_eval", "trace_to_jaxpr", "cache_info",
 # --- files of compiled programs ------------------------------------------------------------------------
 
 COMPILATION_CACHE: Any = importlib.import_module("jax._src.compilation_cache")
-for _name in ("_cache", "_cache_initialized", "get_file_cache"):
+for _name in (
+    "_cache",
+    "_cache_initialized",
+    "_get_cache",
+    "combine_executable_and_time",
+    "compress_executable",
+    "get_cache_key",
+    "get_file_cache",
+):
     _take("_src.compilation_cache", _name)
 CacheInterface: Any = _take("_src.compilation_cache_interface", "CacheInterface", "get", "put")
 """JAX keeps all programs of a process in one object of this class, and has no way to give it two folders."""

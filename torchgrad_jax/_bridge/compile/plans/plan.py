@@ -26,7 +26,7 @@ from ...._core.jax.private import cost_of_module
 from ...._core.jax.target import Target
 from ..inspection import Collective, Lowered
 from ..trace.equal_steps import lines_of_users
-from .chips import device_of
+from .chips import Chip, device_of
 
 _WIDE = ("float64", "int64", "uint64", "complex128")
 _MOVES = frozenset((
@@ -39,6 +39,9 @@ _MOVES = frozenset((
 _BYTES = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "s16": 2, "u16": 2, "f32": 4, "s32": 4, "u32": 4,
           "f64": 8, "s64": 8, "u64": 8, "c64": 8, "c128": 16}  # fmt: skip
 _SHAPE = re.compile(r"([a-z]+\d*)\[([\d,]*)\]")
+_STEP = re.compile(r"^ +(?:ROOT )?%?\S+ = (?:\(.*?\)|\S+) ([a-z][\w-]*)\(", re.MULTILINE)
+_NO_KERNELS = frozenset(("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "copy-start"))
+"""What names memory, and what moves it beside other steps."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,12 @@ class Plan:
     emulated: list[Emulated]
     host: list[str]
     """Steps that are done by the machine to which the devices belong."""
+    programs: int = 1
+    """How many programs a call starts: one more for a backward pass of its own."""
+    kernels: int = 0
+    """How many steps these programs have on each device, one after the other; a loop counts once."""
+    layers: str | None = None
+    """Which of a model's equal layers were compiled, where the plan of the others follows from these."""
     batch: int | None = None
     """How many samples the arguments have, and with how many the step fits; None where nobody has asked."""
     largest_batch: int | None = None
@@ -135,7 +144,7 @@ def plan_of(target: Target, low: Lowered) -> Plan:
     parts = [low, low.backward] if low.backward is not None else [low]
     costs = [_cost(part.compile()) for part in parts]
     flops, moved = (sum(cost.get(key, 0.0) for cost in costs) for key in ("flops", "bytes accessed"))
-    of_flops, of_bytes = flops / chip.flops, moved / chip.bandwidth
+    seconds, limited_by = least_time(flops, moved, chip)
     return Plan(
         target=target.name,
         chip=chip.name,
@@ -144,14 +153,22 @@ def plan_of(target: Target, low: Lowered) -> Plan:
         memory_of_chip=chip.memory,
         flops=flops,
         bytes=moved,
-        seconds=max(of_flops, of_bytes),
-        limited_by="arithmetic" if of_flops > of_bytes else "memory",
+        seconds=seconds,
+        limited_by=limited_by,
         held=max((_held(part.jaxpr) for part in parts), key=_bytes_of),
         exchanges=_exchanges([c for part in parts for c in part.collectives()]),
         emulates=chip.emulates,
         emulated=_emulated(low.jaxpr) if chip.emulates else [],
         host=_on_host(low.jaxpr),
+        programs=len(parts),
+        kernels=sum(kernels_in(part.optimized_text()) for part in parts),
     )
+
+
+def least_time(flops: float, moved: float, chip: Chip) -> tuple[float, str]:
+    """The seconds below which no step falls that does so much, and what they go to."""
+    of_flops, of_bytes = flops / chip.flops, moved / chip.bandwidth
+    return max(of_flops, of_bytes), "arithmetic" if of_flops > of_bytes else "memory"
 
 
 def _cost(compiled: jax.stages.Compiled) -> dict[str, float]:
@@ -183,6 +200,13 @@ def _memory(memory: Any, inputs: Iterable[tuple[str, Any]]) -> dict[str, int]:
     found["temporary"] += memory.temp_size_in_bytes
     found["code"] += memory.generated_code_size_in_bytes
     return {what: size for what, size in found.items() if size > 0}
+
+
+def kernels_in(text: str) -> int:
+    """How many steps a program has as XLA compiled it, those that only name memory left out."""
+    entry = re.search(r"^ENTRY .*?^}", text, re.MULTILINE | re.DOTALL)
+    steps = _STEP.findall(entry[0]) if entry else []
+    return sum(kind not in _NO_KERNELS and not kind.endswith("-done") for kind in steps)
 
 
 def _exchanges(found: Sequence[Collective]) -> list[Exchange]:
@@ -335,8 +359,14 @@ def rows(plans: Sequence[Plan]) -> list[tuple[str, list[str]]]:
         ("arithmetic", [f"{count(plan.flops)}flop" for plan in plans]),
         ("memory traffic", [size(plan.bytes) for plan in plans]),
         ("a step takes at least", [f"{time(plan.seconds)}, by {plan.limited_by}" for plan in plans]),
+        ("kernels", [_of_kernels(plan) for plan in plans]),
         ("exchanges", [_summed(plan.exchanges) for plan in plans]),
         ("64-bit arithmetic", [_of_wide(plan) for plan in plans]),
+        *(
+            [("equal layers", [plan.layers or "all compiled" for plan in plans])]
+            if any(p.layers for p in plans)
+            else []
+        ),
         *([("largest batch", [_of_batch(plan) for plan in plans])] if any(p.batch for p in plans) else []),
         ("steps of the host", [str(len(plan.host)) if plan.host else "none" for plan in plans]),
     ]
@@ -345,6 +375,10 @@ def rows(plans: Sequence[Plan]) -> list[tuple[str, list[str]]]:
 
 def _summed(exchanges: Sequence[Exchange]) -> str:
     return f"{sum(e.times for e in exchanges)}, {size(sum(e.bytes for e in exchanges))}" if exchanges else "none"
+
+
+def _of_kernels(plan: Plan) -> str:
+    return f"{plan.kernels} in {plan.programs} program" + ("s" if plan.programs > 1 else "")
 
 
 def _of_batch(plan: Plan) -> str:

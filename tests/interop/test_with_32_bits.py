@@ -1,4 +1,7 @@
-"""JAX code of the user's in a process whose JAX has 32 bits: rules of derivatives, and optax with parameters of 64."""
+"""A process whose JAX has 32 bits: rules of derivatives in the user's JAX code, and tensor code that JAX differentiates.
+
+Everything here is compared with a process whose JAX has 64 bits, and results are of float32 in both.
+"""
 
 import pytest
 
@@ -47,12 +50,12 @@ def nested(v):
 nested.defvjp(lambda v: (square(v), v), lambda v, g: (square(v) / v**2 * g * cube(jnp.ones(3)) * 2 * v,))
 w = torch.ones(3, dtype=d, requires_grad=True)
 FUNCTIONS = {
-    "itself": square, "jitted": jax.jit(square), "with a tensor": lambda v: square(v) * jnp.asarray(w),
+    "both": jax.jit(lambda v: square(cube(v))), "with a tensor": lambda v: square(v) * jnp.asarray(w),
     "in a scan": lambda v: jax.lax.scan(lambda c, _: (square(c), None), v, None, length=2)[0],
     "in a checkpoint": jax.checkpoint(lambda v: square(jnp.sin(v))),
     "in a branch": lambda v: jax.lax.cond(v.sum() > 0, square, lambda v: v, v),
-    "a rule": cube, "a rule and a tensor": lambda v: jax.jit(cube)(v) * jnp.asarray(w),
-    "both": jax.jit(lambda v: square(cube(v))), "a rule that calls another": nested,
+    "a rule and a tensor": lambda v: jax.jit(cube)(v) * jnp.asarray(w),
+    "a rule that calls another": nested,
 }
 rows = []
 for name, f in FUNCTIONS.items():
@@ -115,3 +118,74 @@ def test_optax_has_64_bits_where_parameters_have_them():
     assert [row[1] for row in narrow] == [row[1] for row in wide]
     split = types.index("|")
     assert (set(types[:split]), set(types[split:]) - {"|"}, after) == ({"float64"}, {"float32"}, "float32")
+
+
+DERIVATIVES = """
+import json
+import jax, jax.numpy as jnp, numpy as np
+import torchgrad_jax as torch
+from torchgrad_jax import interop
+
+d = torch.float64
+
+def exact(y):
+    "Of float64 and its gradient 3; in float32 both would be lost."
+    return (y * 1e10 + y * 3 - y * 1e10).float()
+
+def with_hook(v):
+    v = v * 1
+    v.register_hook(lambda g: g * 2)
+    return exact(v.double())
+
+FUNCTIONS = {
+    "itself": lambda v: exact(v.double()),
+    "an index": lambda v: exact(v.double()[:, torch.tensor([1, 0])]),
+    "a convolution": lambda v: exact(torch.nn.functional.conv1d(v.double()[None], torch.ones(1, 2, 2, dtype=d))),
+    "a quantile": lambda v: exact(torch.quantile(v.double(), 0.3, dim=1)),
+    "a loop": lambda v: interop.scan(lambda c, r: (exact(c * r.double()).double(), c), torch.ones(3, dtype=d), v)[0].float(),
+    "a hook": with_hook,
+}
+a = jnp.linspace(0.1, 1, 6, dtype=jnp.float32).reshape(2, 3)
+
+def of_arrays(f):
+    g = interop.to_jax(f)
+    return lambda a: jnp.sum(g(a))
+
+def of_tensors(f):
+    return lambda a: jnp.asarray(f(torch.as_tensor(a)).sum())
+
+def both(f, of=of_arrays):
+    g = of(f)
+    return jax.grad(g)(a), jax.jit(jax.grad(g))(a), jax.vmap(jax.grad(g))(jnp.stack([a, a])), jax.jvp(g, (a,), (a,))[1]
+
+def more(f):
+    g = of_arrays(f)
+    twice = jax.grad(lambda a: g(a) ** 2)
+    in_scan = lambda a: jax.lax.scan(lambda c, _: (c * 1.5 + g(a), None), jnp.float32(0), None, length=2)[0]
+    kept = jax.grad(jax.checkpoint(g))
+    return jax.grad(jax.jit(g))(a), jax.jit(lambda a: jax.jvp(twice, (a,), (a,))[1])(a), jax.grad(in_scan)(a), kept(a)
+
+rows = []
+def note(name, found):
+    assert {str(x.dtype) for x in jax.tree.leaves(found)} == {"float32"}, name
+    rows.append([name, [np.asarray(x).round(2).tolist() for x in jax.tree.leaves(found)]])
+
+for name, f in FUNCTIONS.items():
+    note(name, (both(f), more(f)))
+    if name != "a hook":  # which JAX's own derivatives refuse
+        note(name, both(f, of_tensors))
+        note(name, jax.grad(lambda t: f(t).sum())(torch.as_tensor(a)))
+draws = {
+    "normal": lambda v: v + torch.randn(2, 3, dtype=d).float(), "words": lambda v: v + torch.randint(2**40, (2, 3)) / 2**40,
+    "order": lambda v: v[:, torch.randperm(3)], "choice": lambda v: v + torch.multinomial(v, 1),
+    "dropout": lambda v: torch.nn.functional.dropout(v.double()).float(),
+}
+for name, f in draws.items():
+    key = jax.random.key(3)
+    note(name, jax.jit(interop.to_jax(f))(a, rngs=key))
+print(json.dumps(rows))
+"""
+
+
+def test_derivatives_of_tensor_code_have_64_bits_inside():
+    assert said(DERIVATIVES, "0") == said(DERIVATIVES, "1")

@@ -1,4 +1,4 @@
-"""A process whose JAX has 32 bits: rules of derivatives in the user's JAX code, and tensor code that JAX differentiates.
+"""A process whose JAX has 32 bits: rules of derivatives in JAX code of the user's, and tensor code that JAX derives.
 
 Everything here is compared with a process whose JAX has 64 bits, and results are of float32 in both.
 """
@@ -142,7 +142,7 @@ FUNCTIONS = {
     "an index": lambda v: exact(v.double()[:, torch.tensor([1, 0])]),
     "a convolution": lambda v: exact(torch.nn.functional.conv1d(v.double()[None], torch.ones(1, 2, 2, dtype=d))),
     "a quantile": lambda v: exact(torch.quantile(v.double(), 0.3, dim=1)),
-    "a loop": lambda v: interop.scan(lambda c, r: (exact(c * r.double()).double(), c), torch.ones(3, dtype=d), v)[0].float(),
+    "a loop": lambda v: interop.scan(lambda c, r: (exact(c * r).double(), c), torch.ones(3, dtype=d), v)[0].float(),
     "a hook": with_hook,
 }
 a = jnp.linspace(0.1, 1, 6, dtype=jnp.float32).reshape(2, 3)
@@ -176,7 +176,8 @@ for name, f in FUNCTIONS.items():
         note(name, both(f, of_tensors))
         note(name, jax.grad(lambda t: f(t).sum())(torch.as_tensor(a)))
 draws = {
-    "normal": lambda v: v + torch.randn(2, 3, dtype=d).float(), "words": lambda v: v + torch.randint(2**40, (2, 3)) / 2**40,
+    "normal": lambda v: v + torch.randn(2, 3, dtype=d).float(),
+    "words": lambda v: v + torch.randint(2**40, (2, 3)) / 2**40,
     "order": lambda v: v[:, torch.randperm(3)], "choice": lambda v: v + torch.multinomial(v, 1),
     "dropout": lambda v: torch.nn.functional.dropout(v.double()).float(),
 }

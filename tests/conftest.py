@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 from tests import ways
@@ -21,6 +22,13 @@ def many_switches() -> Iterator[None]:
     sys.setswitchinterval(1e-5)
     yield
     sys.setswitchinterval(before)
+
+
+@pytest.fixture
+def jax_with_64_bits() -> Iterator[None]:
+    """JAX has 64-bit types in this test, as in a kernel of the package, where the process has 32."""
+    with jax.enable_x64(True):
+        yield
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

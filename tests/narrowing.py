@@ -29,11 +29,17 @@ _OF_LIBRARIES = (
     "<frozen",
     "<__array_function__",
 )
-_CROSSING = ("/_core/jax/x64.py", "/_core/arrays/transfer.py", "/_engine/tensor/values.py", "/jax_side/trees.py")
+_CROSSING = (
+    "/_core/jax/x64.py",
+    "/_core/arrays/transfer.py",
+    "/_engine/tensor/values.py",
+    "/jax_side/trees.py",
+    "/torchgrad_jax/interop/__init__.py",
+)
 """Files whose functions give the user's JAX code what a tensor holds."""
 _PASSES_ON = {
-    ("own_kernels.py", "lower_jit"), ("interop.py", "pure"), ("x64.py", "run_as_host"), ("x64.py", "call_for_host"),
-    ("x64.py", "narrowed_tree"),
+    ("own_kernels.py", "lower_jit"), ("own_kernels.py", "apply_rule"), ("interop.py", "pure"),
+    ("x64.py", "run_as_host"), ("x64.py", "call_for_host"), ("x64.py", "narrowed_tree"),
 }  # fmt: skip
 """Functions that call JAX for the program around: its own kernels are lowered through `lower_jit`."""
 _MAY_ASK = (

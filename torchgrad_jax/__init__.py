@@ -228,6 +228,8 @@ def __dir__() -> list[str]:
 _kernel_files.keep_kernels()
 _programs_ahead.look_in_cache()
 _own_kernels.mark_kernels()
+if _x64.IS_GUEST:
+    _own_kernels.keep_64_bits_of_kernels()
 _compiled_curves.keep_curves()
 _give_threads_to_many_cpu_devices()
 _compiling.watch_compiling()

@@ -67,7 +67,7 @@ def calls(monkeypatch):
     not_looked_at(counted)  # as the function of JAX's that it stands for
     monkeypatch.setattr(rows, "_has_cudnn", lambda: True)
     monkeypatch.setattr(rows, "_on_cuda", lambda kernel, blocks, *given: kernel(*given))
-    monkeypatch.setattr(jax.nn, "dot_product_attention", counted)
+    monkeypatch.setattr(rows.jax.nn, "dot_product_attention", counted)
     return found
 
 

@@ -40,7 +40,7 @@ def versions(monkeypatch, **of):
 
 
 def gpu(monkeypatch, *, plugin, platforms="cpu"):
-    monkeypatch.setattr(jax, "devices", lambda: [Device(name) for name in platforms.split()])
+    monkeypatch.setattr(doctor.jax, "devices", lambda: [Device(name) for name in platforms.split()])
     monkeypatch.setattr(doctor.shutil, "which", lambda name: "/usr/bin/nvidia-smi" if name == "nvidia-smi" else None)
     monkeypatch.setattr(
         doctor.importlib.util, "find_spec", lambda name: name == "jax_cuda12_plugin" if plugin else None
@@ -79,7 +79,7 @@ def test_a_gpu_that_jax_is_told_not_to_use_is_nothing_wrong(monkeypatch):
 
 
 def test_no_device_at_all(monkeypatch):
-    monkeypatch.setattr(jax, "devices", raising(RuntimeError("Unable to initialize backend 'cuda'")))
+    monkeypatch.setattr(doctor.jax, "devices", raising(RuntimeError("Unable to initialize backend 'cuda'")))
     setting(monkeypatch, "jax_platforms", "cuda")
     found = texts(doctor._of_devices)
     assert "Unable to initialize backend 'cuda'; JAX was told to use 'cuda'" in found
@@ -103,12 +103,13 @@ def test_versions(monkeypatch, of, said):
 
 @pytest.mark.parametrize(("text", "known"), [("0.10.1", False), ("0.12.7", True), ("0.13.0.dev20270101", False)])
 def test_a_version_of_jax_that_was_not_tested(monkeypatch, text, known):
-    monkeypatch.setattr(jax, "__version__", text)
+    monkeypatch.setattr(doctor.jax, "__version__", text)
     versions(monkeypatch, jaxlib=text, torch=None)
     assert ("was not tested" in texts(doctor._of_versions)) is not known
 
 
 def test_settings(monkeypatch):
+    monkeypatch.setattr(doctor, "IS_GUEST", False)
     assert texts(doctor._of_settings) == ""
     monkeypatch.setenv("JAX_DISABLE_JIT", "1")
     setting(monkeypatch, "jax_debug_nans", value=True)

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
+from .._core.jax.x64 import narrowed_tree
 from .._core.signals import contextmanager
 from .._engine.graph.record import no_grad
 from .._engine.memory.tensor import Tensor
@@ -107,7 +108,7 @@ def compare(
     """
     arrays = [jnp.asarray(x) for x in inputs]
     ours = _results_here(module, arrays)
-    theirs = _results_there(other, call, arrays)
+    theirs = _results_there(other, call, narrowed_tree(arrays))
     layers = []
     for name, results in ours.items():
         there = ".".join(re.findall(r"[^.\[\]]+", (names or {}).get(name, name)))

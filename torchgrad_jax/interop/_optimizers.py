@@ -9,8 +9,9 @@ import jax
 import jax.numpy as jnp
 
 from .._bridge.compile.watch.observer import unobserved
-from .._bridge.jax_side.interop import as_jax, from_jax
-from .._core.arrays.transfer import for_jax
+from .._bridge.jax_side.interop import as_jax, from_jax, operator_of
+from .._core.arrays.transfer import as_jax_array
+from .._core.jax.x64 import as_host, with_x64
 from .._core.random.keys import is_key, words_of
 from .._engine.graph.record import no_grad
 from .._engine.memory.strided import read
@@ -29,6 +30,7 @@ class Optax(Optimizer):
 
     The transformation has all parameters at once, as a list in their order, and its state is in `state_dict()`. It is
     the same for all of them; for groups use `optax.multi_transform`. Schedules of learning rates are optax's as well.
+    If a parameter has 64 bits, optax computes with JAX's 64-bit types, and else with the types that JAX has.
 
     Args:
         params: the parameters, each of which has a gradient in every step.
@@ -51,12 +53,14 @@ class Optax(Optimizer):
                     "optax.multi_transform for parameters that are treated differently"
                 )
         self._transformation = transformation
-        state = transformation.init([for_jax(read(p)) for p in self._params()])
+        in_64_bits = any(p.dtype.itemsize // (2 if p.dtype.is_complex else 1) == 8 for p in self._params())
+        init = with_x64(transformation.init) if in_64_bits else as_host(transformation.init)
+        state = init([as_jax_array(read(p)) for p in self._params()])
         leaves, self._structure = jax.tree.flatten(state)
         self._keys = [str(jax.random.key_impl(x)) if is_key(x) else None for x in leaves]
         held = {str(i): as_tensor(jnp.array(words_of(x))) for i, x in enumerate(leaves)}
         vars(self)["state"][_STATE] = held
-        self._operator = from_jax(self._updated)
+        self._operator = operator_of(self._updated) if in_64_bits else from_jax(self._updated)
 
     def _params(self) -> list[Any]:
         return [p for group in self.param_groups for p in group["params"]]

@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._bridge.jax_side.interop import as_jax
+from .._core.jax.x64 import narrowed_tree
 from .._engine.graph.record import no_grad
 from .._functions.exchange import as_tensor
 from ..nn import modules as nn
@@ -66,7 +67,7 @@ def to_flax(
         ((3, 2), (2,))
     """
     flat = _there(module, _FLAX, state, _in_collection(names))
-    return _nested(flat)
+    return _nested(narrowed_tree(flat))
 
 
 def from_flax(module: Module, variables: Mapping[str, Any], *, names: Mapping[str, str] | None = None) -> None:
@@ -98,7 +99,7 @@ def to_equinox(module: Module, like: Any, *, names: Mapping[str, str] | None = N
     """
     import equinox
 
-    flat = _there(module, _EQUINOX, None, _in_tree(names))
+    flat = narrowed_tree(_there(module, _EQUINOX, None, _in_tree(names)))
     paths = list(flat)
     found = [_at(like, path) for path in paths]
     for path, old in zip(paths, found):
@@ -143,7 +144,7 @@ def assert_outputs_agree(
     Raises:
         AssertionError: the results differ, with the place where they differ most.
     """
-    arrays = [jnp.asarray(x) for x in inputs]
+    arrays = [narrowed_tree(jnp.asarray(x)) for x in inputs]
     with no_grad():
         ours, theirs = jax.tree.leaves(as_jax(module)(*arrays)), jax.tree.leaves(f(*arrays))
     if len(ours) != len(theirs):

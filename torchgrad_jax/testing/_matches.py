@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import importlib
@@ -208,29 +209,42 @@ def assert_matches_jax(
     own = {v.dtype.name for v in prepare(inputs).arrays.values() if jnp.issubdtype(v.dtype, jnp.floating)}
     kinds = _kinds(order) + ((STEPS,) if optimizers is not None else ())
     for name in dtypes or ("float32", "float64"):
-        given = prepare(inputs, name)
-        left, right, state = _sides(tensor_fn, jax_fn, params, name, seed)
-        if optimizers is not None:
-            (left.optimizer, right.optimizer), left.count, right.count = optimizers, steps, steps
-        comparison = Comparison(
-            left, right, given, {**given.arrays, **state}, kinds, draws, factor, raises, facts=False
-        )
-        try:
-            found = comparison.check()
-        except Differs as e:
-            if dtypes is None and own and name not in own and e.difference.name == "exception":
-                report.skipped[name] = str(e).partition(";")[0]
-                continue
-            if shrink and e.difference.name != "exception":
-                comparison, e = _smaller(comparison, e)
-            both = _jaxprs(comparison, tensor_fn, jax_fn, params)
-            named = Differs(f"{name}: {e}\n\nwhat they compute:\n{both}", e.difference)
-            functions = {"tensor_fn": tensor_fn, "jax_fn": jax_fn, "params": params, "optimizers": optimizers}
-            options = {"order": order, "dtypes": [name], "factor": factor, "draws": draws, "seed": seed, "steps": steps}
-            raise _with_program(named, comparison, functions, options) from e.__cause__
-        report.compared += [f"{name}: {k}" for k in found.compared]
-        report.skipped |= {f"{name}: {k}": v for k, v in found.skipped.items()}
+        with _types_of(name):
+            given = prepare(inputs, name)
+            left, right, state = _sides(tensor_fn, jax_fn, params, name, seed)
+            if optimizers is not None:
+                (left.optimizer, right.optimizer), left.count, right.count = optimizers, steps, steps
+            comparison = Comparison(
+                left, right, given, {**given.arrays, **state}, kinds, draws, factor, raises, facts=False
+            )
+            try:
+                found = comparison.check()
+            except Differs as e:
+                if dtypes is None and own and name not in own and e.difference.name == "exception":
+                    report.skipped[name] = str(e).partition(";")[0]
+                    continue
+                if shrink and e.difference.name != "exception":
+                    comparison, e = _smaller(comparison, e)
+                both = _jaxprs(comparison, tensor_fn, jax_fn, params)
+                named = Differs(f"{name}: {e}\n\nwhat they compute:\n{both}", e.difference)
+                functions = {"tensor_fn": tensor_fn, "jax_fn": jax_fn, "params": params, "optimizers": optimizers}
+                options = {
+                    "order": order,
+                    "dtypes": [name],
+                    "factor": factor,
+                    "draws": draws,
+                    "seed": seed,
+                    "steps": steps,
+                }
+                raise _with_program(named, comparison, functions, options) from e.__cause__
+            report.compared += [f"{name}: {k}" for k in found.compared]
+            report.skipped |= {f"{name}: {k}": v for k, v in found.skipped.items()}
     return report
+
+
+def _types_of(dtype: str) -> Any:
+    """A block in which JAX has a dtype, also where the program has switched its 64-bit types off."""
+    return jax.enable_x64(True) if dtype in ("float64", "complex128") else contextlib.nullcontext()
 
 
 def _with_program(

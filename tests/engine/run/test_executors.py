@@ -11,6 +11,7 @@ from torchgrad_jax._core.arrays import dtypes, shapes, transfer
 from torchgrad_jax._core.arrays.devices import default_device
 from torchgrad_jax._core.arrays.meta import meta
 from torchgrad_jax._core.host import choice
+from torchgrad_jax._core.jax import own_kernels
 from torchgrad_jax._core.jax.caches import KERNELS
 from torchgrad_jax._engine.graph.grad_plan import GradPlan
 from torchgrad_jax._engine.memory import strided
@@ -103,14 +104,14 @@ def test_arrays_that_are_committed_or_traced_are_left_to_xla(memory, store):
 def kernels():
     """The compiled functions of what is made from here on."""
     made = []
-    jit = jax.jit
+    jit = own_kernels.jax.jit
 
     def noting(fn, *args, **options):
         made.append(jit(fn, *args, **options))
         return made[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(jax, "jit", noting)
+        patch.setattr(own_kernels.jax, "jit", noting)
         yield made
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import torchgrad_jax as torch
 from torchgrad_jax._core.host import code as host
+from torchgrad_jax._core.jax import own_kernels
 from torchgrad_jax._core.jax.caches import POOLS
 from torchgrad_jax._engine.run import templates
 
@@ -23,13 +24,13 @@ def _empty_caches():
 def traced(monkeypatch):
     """How often something is traced from now on."""
     times = []
-    make = jax.make_jaxpr
+    make = own_kernels.jax.make_jaxpr
 
     def counted(*args, **kwargs):
         times.append(args[0].__name__)
         return make(*args, **kwargs)
 
-    monkeypatch.setattr(jax, "make_jaxpr", counted)
+    monkeypatch.setattr(own_kernels.jax, "make_jaxpr", counted)
     return times
 
 

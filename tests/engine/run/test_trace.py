@@ -13,6 +13,8 @@ from torchgrad_jax._core.jax.sizes import Sizes
 from torchgrad_jax._engine.graph.grad_plan import getter, saver
 from torchgrad_jax._engine.run.program import Program
 
+pytestmark = pytest.mark.usefixtures("jax_with_64_bits")
+
 UNARY = {
     "abs": {}, "acos": {"start": -0.5, "stop": 0.5}, "acosh": {"start": 1.5},
     "asin": {"start": -0.5, "stop": 0.5}, "asinh": {},

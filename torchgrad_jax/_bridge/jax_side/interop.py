@@ -18,6 +18,7 @@ from ..._core.errors.checks import Check, is_traced
 from ..._core.errors.messages import user_line
 from ..._core.jax import jit_caches
 from ..._core.jax.caches import CALLS
+from ..._core.jax.host_rules import with_rules_of_host
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.private import take_current_trace
 from ..._core.jax.running_transforms import running
@@ -104,7 +105,7 @@ def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def operator_of(f: Callable[..., Any], run: Callable[..., Any] | None = None) -> Callable[..., Any]:
-    """A function of arrays as an operator on tensors; `run` is what is called, if that is another one."""
+    """A function of arrays as an operator on tensors; `run` is what is called, if it is JAX code of the user's."""
     run = run or f
     operators = CALLS.cache()
     simple = CALLS.cache()
@@ -225,8 +226,13 @@ class _Operator:
         self.checks: OperatorChecks | None = None
         consts = steps.captured[n_captured:]
         of_run_around = any(is_traced(t._st.array) for t in consts)
+        from .forward_mode import has_custom_vjp, of_custom_vjp  # see `tests/test_import.py`
+
+        has_rules, of_host = has_custom_vjp(steps.jaxpr), called is not f
+        if of_host:
+            steps.jaxpr = with_rules_of_host(steps.jaxpr)
         # Otherwise JAX sees the function itself.
-        if n_captured or not plain or noted or any(steps.keys) or of_run_around:
+        if n_captured or not plain or noted or any(steps.keys) or of_run_around or (of_host and has_rules):
             self._close_over(steps, n_captured, leaves)
             pure = steps.function()
         else:
@@ -235,9 +241,7 @@ class _Operator:
             n = self.out_tree.num_leaves
             self.checks = OperatorChecks(noted, n, pure)
             pure = _first_results(pure, n + 1)
-        from .forward_mode import has_custom_vjp, of_custom_vjp  # see `tests/test_import.py`
-
-        if has_custom_vjp(steps.jaxpr):
+        if has_rules:
             pure = of_custom_vjp(pure, steps.jaxpr.effects)
         self.single = self.out_tree == _LEAF and not self.keys and not noted
         if self.single:
@@ -467,13 +471,11 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
 
 
 def _as_step(fn: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """A function as one step of the program that JAX traces around it, if that may be lowered without 64-bit types.
+    """A function as one step of what JAX traces around it, if that may be differentiated or lowered with 32 bits.
 
-    A kernel of this package is lowered with them, wherever it is called.
+    A kernel of this package has 64-bit types, whoever calls, differentiates and lowers it.
     """
-    if not IS_GUEST or not any(type(trace).__name__ == "DynamicJaxprTrace" for trace in running()):
-        return fn
-    return jit(fn)
+    return jit(fn) if IS_GUEST and any(running()) else fn
 
 
 def _input(array: Any) -> Tensor:

@@ -19,7 +19,7 @@ import jax
 from jax.interpreters import mlir
 
 from . import x64
-from .private import JIT, KEPT_OF_MODULE, LOWERINGS
+from .private import JIT, KEPT_OF_MODULE, LOWERINGS, rules_of_jit
 
 PREFIX = "torch."
 """What the name of a kernel begins with. No function of Python's own has a name with a dot."""
@@ -83,3 +83,24 @@ def mark_kernels() -> None:
         return out
 
     mlir.register_lowering(JIT, lower_jit, cacheable=False)
+
+
+def keep_64_bits_of_kernels() -> None:
+    """Have JAX differentiate, batch and run kernels of ours with 64-bit types, where a program with 32 bits does it.
+
+    `jax.grad(to_jax(f))` transposes the steps of `f` when the call of `f` is over. Steps for float64 would meet zeros
+    of float32 then.
+    """
+    for rules in rules_of_jit():
+        rules[JIT] = _of_kernels_with_x64(rules[JIT])
+    JIT.def_impl(_of_kernels_with_x64(JIT.impl))
+
+
+def _of_kernels_with_x64(rule: Callable[..., Any]) -> Callable[..., Any]:
+    wide = x64.with_x64(rule)
+
+    def apply_rule(*args: Any, **params: Any) -> Any:
+        of_step = params if "name" in params else args[-1].params  # some take the step itself
+        return (wide if of_step["name"].startswith(PREFIX) else rule)(*args, **params)
+
+    return apply_rule

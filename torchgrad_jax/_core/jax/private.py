@@ -82,6 +82,19 @@ JIT = _take("_src.pjit", "jit_p")
 """The step that calls a function under `jax.jit`. `jax.extend.core.primitives` has it too, and is slow to import."""
 
 
+def rules_of_jit() -> list[dict[Any, Any]]:
+    """Return the tables that say how JAX differentiates, transposes and batches the step of `jax.jit`."""
+    names = {
+        "ad": ("primitive_jvps", "primitive_linearizations", "primitive_transposes", "fancy_transposes"),
+        "batching": ("fancy_primitive_batchers",),
+        "partial_eval": ("custom_partial_eval_rules", "partial_eval_jaxpr_custom_rules"),
+        "remat": ("rules",),
+    }
+    found = [(importlib.import_module(f"jax._src.interpreters.{m}"), n) for m, of in names.items() for n in of]
+    tables = [getattr(module, name, None) for module, name in found]
+    return [table for table in tables if isinstance(table, dict) and JIT in table]
+
+
 # --- what JAX keeps, and would keep for ever -----------------------------------------------------------
 
 LOWERED = (

@@ -314,6 +314,10 @@ class _Loader:
         return getattr(self._loader, name)
 
 
+_SEE_JAX_ITSELF = frozenset((f"{_PACKAGE}.testing._jax_side",))
+"""Modules of this package that run JAX code of the user's as the user's program does."""
+
+
 class _Finder:
     """Finds the modules of this package as Python's import does, and gives them a loader that puts the copies there."""
 
@@ -322,7 +326,7 @@ class _Finder:
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: Any = None) -> Any:
         """Return how a module is loaded; None for those of others."""
-        if not name.startswith(f"{_PACKAGE}."):
+        if not name.startswith(f"{_PACKAGE}.") or name in _SEE_JAX_ITSELF:
             return None
         spec: Any = importlib.machinery.PathFinder.find_spec(name, path, target)
         if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):

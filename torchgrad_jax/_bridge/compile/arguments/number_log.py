@@ -63,6 +63,8 @@ class NumberLog(Recording):
         self._places = [(scalar.of, scalar.key) for scalar in self.scalars.values()]
         self._before: list[tuple[Any, Any, Any]] = []
         self._arrays_before: list[tuple[Tensor, Any, int, int]] = []
+        self._written_lists: list[tuple[list[Any], list[Any]]] = []
+        """Lists that the function wrote to, and what was in them."""
         self._ahead = False
         """Whether numbers are as after a run whose program has yet to write its results."""
         self._wrapped: dict[Any, tuple[Any, Any]] = {}
@@ -154,6 +156,7 @@ class NumberLog(Recording):
             elif now is (before if put is None else put):
                 if type(now) is list and list(map(plain, now)) != before:
                     self.unrepeatable = self.unrepeatable or f"the list under {scalar.key!r} was written to"
+                    self._written_lists.append((before, [*before]))
                     before[:] = map(plain, now)
                 scalar.of[scalar.key] = before
             else:
@@ -261,6 +264,9 @@ class NumberLog(Recording):
         self.number_arguments.put_plain_numbers()
         for of, key, before in self._before:
             of[key] = before
+        for held, items in reversed(self._written_lists):
+            held[:] = items
+        self._written_lists.clear()
         for t, array, stamp, version in self._arrays_before:
             t._st.array, t._st.stamp, t._vc.version = array, stamp, version
         self._ahead = False
@@ -296,7 +302,9 @@ class NumberLog(Recording):
         kept: list[tuple[Any, ...]] = []
         for step in reversed(self.steps):
             kind, slot = step[0], step[1]
-            if not (kind in (CHECK, WRITE, EVENT) or slot in used):
+            # Code may have asked for the length of a list without looking at a number in it.
+            of_several = kind == READ and type(step[3]) is tuple
+            if not (kind in (CHECK, WRITE, EVENT) or slot in used or of_several):
                 continue
             used.add(slot)
             if kind == OP:

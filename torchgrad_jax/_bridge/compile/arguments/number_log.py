@@ -302,9 +302,8 @@ class NumberLog(Recording):
         kept: list[tuple[Any, ...]] = []
         for step in reversed(self.steps):
             kind, slot = step[0], step[1]
-            # Code may have asked for the length of a list without looking at a number in it.
-            of_several = kind == READ and type(step[3]) is tuple
-            if not (kind in (CHECK, WRITE, EVENT) or slot in used or of_several):
+            # Code may have asked for the class of a number, or for the length of a list, without looking at its value.
+            if not (kind in (CHECK, WRITE, EVENT, READ) or slot in used):
                 continue
             used.add(slot)
             if kind == OP:

@@ -208,11 +208,13 @@ def _constants(log: NumberLog, n_tensors: int, name: Callable[[int], str]) -> li
 def _read_numbers(traced: TracedProgram, log: NumberLog) -> None:
     """Let the program itself read the numbers, if there is nothing else to do in Python."""
     origins = log.origins()
+    for origin in origins.values():
+        if isinstance(origin, Scalar):  # the function may have asked for its type alone
+            origin.is_read_by_a_program()
     for s in traced.sources:
         origin = origins.get(s.of) if s.what is log.values else None
         if isinstance(origin, Scalar):
             s.what, s.of = origin.of, origin.key
-            origin.is_read_by_a_program()
         elif origin is not None:
             s.kind, s.what, s.of = "given", origin, None
 

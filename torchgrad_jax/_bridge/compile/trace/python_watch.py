@@ -11,6 +11,7 @@ from typing import Any
 
 import jax
 
+from ...._core.arrays.python_numbers import form_of
 from ...._core.errors.messages import AsWritten
 from ...._core.python_objects import parts_of
 from ...._core.signals import uninterrupted
@@ -23,7 +24,7 @@ from ..arguments.object_trees import containers_of
 from ..watch.facts import Place, Scalar
 from ..watch.guards import PythonGuards
 from ..watch.observer import CALLER, Observer
-from ..watch.places import MISSING, Attributes
+from ..watch.places import Attributes
 from .first_calls import Once, is_of_no_trace
 from .traced_program import TracedProgram
 
@@ -68,7 +69,7 @@ class PythonWatch:
 
     def log_numbers(self, arguments: NumberArguments, carried: Iterable[Scalar]) -> NumberLog:
         """The log of the numbers that the function changes; it was seen to change those that are `carried`."""
-        there = [place for place in carried if place.of.get(place.key, MISSING) is not MISSING]
+        there = [place for place in carried if form_of(place.of.get(place.key, None)) is not None]
         self._log = NumberLog([Scalar(place.of, place.key) for place in there], arguments)
         self.observer.reads.found_optimizer = self._follow
         return self._log

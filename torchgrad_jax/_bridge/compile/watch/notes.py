@@ -266,6 +266,8 @@ class Notes:
             leads: whether what is visited now led to it from the beginning.
         """
         if type(x) in ATOMS:
+            if type(x) is Number and code.reads_type and not code.is_package:
+                raise NeedsPlainNumbers  # its type is none of Python's
             return
         if leads and self._visited is not None:
             self.lead(self._visited, x)

@@ -33,7 +33,7 @@ FORMS = {
     "equal to a number": lambda x, v: x * (2 if v == 2 else 3),
     "less than a number": lambda x, v: x * (2 if isinstance(v, int | float) and v < 2.5 else 3),
     "formatted": lambda x, v: x * len(f"{v}"),
-    "formatted by a method": lambda x, v: x * len("{:>5}".format(str(v))),
+    "formatted by a function": lambda x, v: x * len(format(str(v), ">5")),
     "its repr": lambda x, v: x * len(repr(v)),
     "json": lambda x, v: x * len(json.dumps(v)),
     "a key of a dict": lambda x, v: x * {2.0: 5, 3.0: 6}.get(v if isinstance(v, float) else 0.0, 7),

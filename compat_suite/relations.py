@@ -74,7 +74,8 @@ class Call:
     @property
     def leaves(self) -> list[Any]:
         """The tensors that can have a derivative."""
-        return [self.given[n] for n in self.differentiated]
+        found = [self.given[n] for n in self.differentiated]
+        return [x.clone() if 0 in x.stride() else x for x in found]  # in forward mode nothing shares its places
 
     def __call__(self, *leaves: Any) -> list[Any]:
         """Return the results for other values of `leaves`; what is drawn is always the same."""
@@ -144,9 +145,19 @@ def _apart(c: Call, one: Any, other: Any, what: str) -> Iterator[str]:
 
 
 _OTHER_REVERSE = {
-    "torch.polar": "torch's gradient takes the sign of the result, also where the first argument is negative"
+    "torch.polar": "torch's gradient takes the sign of the result, also where the first argument is negative",
+    "torch.triangular_solve": "torch's forward mode moves the whole matrix, its reverse mode the triangle that is read",
+    "torch.nn.functional.ctc_loss": "torch's gradient takes the argument for a result of log_softmax",
+    "torch.ctc_loss": "the same",
 }
-"""Operators whose gradient is not the derivative, as torch has it, and why."""
+"""Operators whose gradient is not the derivative, in torch as well, and why."""
+_OTHER_KERNEL = {
+    "torch.linalg.svdvals": "singular vectors are computed as well where a gradient may be asked for",
+    "torch.linalg.cond": "the same",
+}
+"""Operators that compute more where they are recorded, as torch does, so that the last bits may differ."""
+_BY_MEMORY = ("torch.as_strided", "torch.as_strided_copy")
+"""Operators that look at memory, and not at elements."""
 
 
 def adjoint(c: Call) -> Iterator[str]:
@@ -259,7 +270,7 @@ def _identity_hooks(torch: Any) -> AbstractContextManager[Any]:
 
 def watched(c: Call) -> Iterator[str]:
     """Value, dtype, shape, strides and errors don't depend on who watches."""
-    if not c.job.case.values:
+    if not c.job.case.values or c.job.case.op in _OTHER_KERNEL:
         return
     plain = _status(c, lambda: c(*c.leaves))
     for who, run in _watchers(c):
@@ -276,7 +287,7 @@ def _shown(status: Any) -> str:
 
 
 def passes(c: Call) -> Iterator[str]:
-    """Backward passes that have to give the same bits: from twice the gradient, by subsets, twice, under hooks, ..."""
+    """Backward passes that have to give the same bits: from twice the gradient, twice, under hooks, checkpointed."""
     if not c.job.sample.grads or not c.job.case.derivatives or not c.differentiated:
         return
     torch, grad = c.torch, c.torch.autograd.grad
@@ -299,9 +310,6 @@ def passes(c: Call) -> Iterator[str]:
                 grad(ys, xs, us, allow_unused=True, retain_graph=True),
                 grad(ys, xs, us, allow_unused=True),
             )[1]
-        ),
-        "one leaf at a time": lambda: by(
-            lambda xs, ys, us: [grad(ys, [x], us, allow_unused=True, retain_graph=True)[0] for x in xs]
         ),
         "into .grad": lambda: by(lambda xs, ys, us: (torch.autograd.backward(ys, us), [x.grad for x in xs])[1]),
         "in anomaly mode": lambda: by(
@@ -354,7 +362,7 @@ def _checkpointed(c: Call) -> list[Any]:
 
 
 def batched(c: Call) -> Iterator[str]:
-    """`is_grads_batched`, and a recorded pass: what passes one by one give, to rounding."""
+    """`is_grads_batched`, a recorded pass and one leaf at a time: what one plain pass gives, to rounding."""
     if not c.job.sample.grads or not c.job.case.derivatives or not c.differentiated:
         return
     leaves, outs, given = c.recorded()
@@ -368,6 +376,7 @@ def batched(c: Call) -> Iterator[str]:
             None if g is None else g[0] for g in torch.autograd.grad(outs, leaves, both, is_grads_batched=True, **keep)
         ]
     }
+    ways["one leaf at a time"] = [torch.autograd.grad(outs, [x], given, **keep)[0] for x in leaves]
     if c.job.case.derivatives > 1:
         ways["recorded"] = torch.autograd.grad(outs, leaves, given, create_graph=True, allow_unused=True)
     for how, found in ways.items():
@@ -451,7 +460,7 @@ def forms(c: Call) -> Iterator[str]:
 
 def layouts(c: Call) -> Iterator[str]:
     """Where the elements lie in memory changes no number: the same call with each tensor stored in another order."""
-    if not c.job.case.values or c.job.case.op in RANDOM:
+    if not c.job.case.values or c.job.case.op in {*RANDOM, *_BY_MEMORY}:
         return
     moved = {n for n, x in enumerate(c.given) if x.dim() > 1}
     if not moved:

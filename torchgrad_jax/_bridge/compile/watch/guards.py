@@ -260,17 +260,11 @@ class PythonGuards(FactList):
             self._before_state = []
         for fact in sorted(self.facts, key=lambda fact: fact.rank):
             fact.restore()
-        self._forget_results_of_the_trace()
+        # Caches have lost the results that the trace put there, which is no change.
+        before = {id(kept_results(fact.of)): fact.was for fact in self.each(Cached)}
+        self.replace([f for f in self.facts if type(f) is not Place or f.key in before.get(id(f.of), (f.key,))])
         self._holds = None
         self.replaced.clear()
-
-    def _forget_results_of_the_trace(self) -> None:
-        """Compare no result that a cache had from the trace: restored caches have lost it, which is no change."""
-        before = {id(kept_results(fact.of)): fact.was for fact in self.each(Cached)}
-        if before:
-            self.replace(
-                [f for f in self.facts if not (type(f) is Place and f.key not in before.get(id(f.of), (f.key,)))]
-            )
 
     # -- what the program does by itself
     def optimizer_state_began(self, optimizer: Any) -> None:

@@ -25,7 +25,7 @@ import numpy as np
 
 from ...._core.arrays.python_numbers import Number, following_math
 from ...._core.c_functions import EFFECT, HOLDER, READER, STATE, TEMPLATE, VARIABLE, describe, teller_of, verdict
-from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
+from ...._core.errors.messages import AsWritten
 from ...._core.python_code import CALLERS, OURS, USERS
 from ...._core.signals import contextmanager, uninterrupted
 from .ages import Ages
@@ -217,9 +217,7 @@ class Observer:
             self.reads.add_names(code, (values[of.co_varnames[1]],))
         for name in of.co_varnames[:count]:
             value = values.get(name)
-            if type(value) is Number and code.reads_type and not code.is_package:
-                raise NeedsPlainNumbers
-            if type(value) not in ATOMS:
+            if type(value) not in ATOMS or type(value) is Number:
                 self.reads.root(code, value)
         if of.co_argcount and of.co_name.startswith("__"):
             self.reads.method_called(code, values.get(of.co_varnames[0]), of.co_name)

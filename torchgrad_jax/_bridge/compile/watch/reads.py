@@ -74,8 +74,6 @@ class Reads(Notes):
 
     def root(self, code: Code, x: Any, *, placed: bool = False) -> None:
         """An argument of a function, something returned to it, or what a closure's variable holds (`placed`)."""
-        if type(x) in ATOMS:
-            return
         if issubclass(type(x), types.ModuleType) and sys.modules.get(x.__name__) is x:
             self.place(sys.modules, x.__name__, code)
         self.push(x, code, placed, True)

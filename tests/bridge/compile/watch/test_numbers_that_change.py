@@ -173,3 +173,15 @@ def test_a_list_of_numbers_that_a_step_writes_to_is_written_to_once():
     held["v"] = [4.0, 5.0, 6.0]
     assert compiled(x).item() == 4.0
     assert held["v"] == [4.0, 5.0, 6.0, 1.0]
+
+
+@pytest.mark.parametrize("space", [{}, {"__name__": "made"}, {"__name__": "__main__"}], ids=str)
+def test_functions_made_from_text_are_looked_at_where_a_layer_calls_them(space):
+    layer, x = torch.nn.Linear(2, 2), torch.tensor([1.0, 2.0])
+    step = torch.compile(lambda x: layer(x).sum())
+    step(x)
+    exec("V = 3.0\nforward = lambda x: x * V", space)
+    layer.forward = space["forward"]
+    for v in (3.0, 7.0, 4.0):
+        space["V"] = v
+        assert step(x).item() == 3 * v

@@ -239,11 +239,11 @@ def code_of(code: types.CodeType, held: dict[str, Any] | None = None) -> Code:
 
 
 def _whose_text(held: dict[str, Any] | None) -> str | None:
-    """Whose code is that was made from text: it belongs to the file of its module, or works for its caller."""
-    if held is None or held.get("__name__") == "__main__":
-        return USERS
-    file = held.get("__file__")
-    return whose(file) if isinstance(file, str) else CALLERS
+    """Whose code is that was made from text: it belongs to the file of its module, or to the user."""
+    file, name = ("", "") if held is None else (held.get("__file__"), str(held.get("__name__")))
+    if name.startswith("namedtuple_"):  # `collections` gives such a name to the module of what it writes
+        return CALLERS
+    return whose(file) if isinstance(file, str) and file and name != "__main__" else USERS
 
 
 def not_looked_at(*functions: types.FunctionType) -> None:

@@ -74,8 +74,7 @@ def test_the_memory_of_a_training_step_by_what_it_is_for(tpu):
     assert plan.fits
     assert plan.flops == pytest.approx(3 * 2 * 32 * (64 * 128 + 128 * 10), rel=0.35)
     assert plan.limited_by == "memory"
-    assert {(e.operator, e.dtype) for e in plan.emulated} == {("reduce_sum", "int64")}  # how many labels there are
-    assert all("test_targets.py" in e.line for e in plan.emulated)
+    assert plan.emulated == []
     json.loads(plan.to_json())
 
 

@@ -134,6 +134,15 @@ def test_sharded_training_exchanges_between_devices(tpu):
     assert {e.kind for e in plan.exchanges} & {"all-gather", "all-reduce", "reduce-scatter"}
 
 
+def test_loaders_shuffle_on_this_machine_what_lies_on_the_target(tpu):
+    data = torch.utils.data
+    with tpu, torch.device("tpu"):
+        first, second = data.random_split(data.TensorDataset(torch.randn(10, 2)), [6, 4])
+        batches = [x for (x,) in data.DataLoader(first, 2, shuffle=True)]
+    assert {*first.indices, *second.indices} == {*range(10)}
+    assert [(x.shape, str(x.device)) for x in batches] == [((2, 2), "tpu:0")] * 3
+
+
 def test_a_name_that_there_is_not(tpu):
     with pytest.raises(ValueError, match=r"there is no hardware of the name 'v9:2x2'.*h100:8"):
         interop.target("v9:2x2")

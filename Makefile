@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
-.PHONY: help demo test quick short-ways targets targets-sample check check-static format-check format lint types layers doctests fresh \
+.PHONY: help demo test quick short-ways targets few-targets check check-static format-check format lint types layers doctests fresh \
         site oracle ecosystem bench accelerator conformance faults fuzz stubs docs hooks matrix dist dist-test clean
 
 help: ## list the targets
@@ -133,7 +133,7 @@ $(VENV)/.installed-compilers: $(VENV)/.installed-test
 targets: $(VENV)/.installed-compilers ## programs for TPUs and GPUs that are not here; installs their compilers
 	$(PY) -m pytest -n 0 tests/targets
 
-targets-sample: $(VENV)/.installed-test ## 40 operators compiled for a TPU and a GPU, if their compilers are installed
+few-targets: $(VENV)/.installed-test ## 40 operators compiled for a TPU and a GPU, if their compilers are installed
 	$(PY) -m compat_suite targets --sample 40 --seconds 100
 
 matrix: ## the tests with the oldest and the newest Python, JAX and NumPy, each in an environment of its own

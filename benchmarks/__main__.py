@@ -17,7 +17,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from . import changing_sizes, first_runs, launches, models, new_sizes, operators, self_checks
+from . import changing_sizes, first_runs, launches, models, new_sizes, operators, planned, self_checks
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
@@ -121,6 +121,7 @@ if __name__ == "__main__":
         "changing_sizes": changing_sizes.main,
         "launches": launches.main,
         "models": models.main,
+        "planned": planned.main,
         "programs": first_runs.main,
         "self_checks": self_checks.main,
     }

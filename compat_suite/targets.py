@@ -40,6 +40,8 @@ TARGETS = ("v5e:2x2", "h100")
 CHECKS = {"value": "forward", "grad": "gradient", "second": "second gradient"}
 DTYPES = ("float32", "bfloat16", "float16", "int64", "bool", "complex64")
 COMPILES, NOWHERE, FAILS = "compiles", "no program anywhere", "does not compile"
+LONGEST = 300
+"""Seconds that a compiler may take for one call."""
 BEGIN, END = "<!-- targets: begin -->", "<!-- targets: end -->"
 ABSENT = "the compilers for TPUs and GPUs are not installed (make targets), so nothing was compiled for them"
 
@@ -270,10 +272,14 @@ class Compilers:
             here.close()
         try:
             self._there.send((name, job))
-            return self._there.recv()
-        except (EOFError, BrokenPipeError):
-            self._end()
-            return FAILS, "the compiler ends the process"
+            if self._there.poll(LONGEST):
+                return self._there.recv()
+            self._process.kill()
+            said = f"the compiler takes more than {LONGEST} s"
+        except (EOFError, BrokenPipeError, ConnectionResetError):
+            said = "the compiler ends the process"
+        self._end()
+        return FAILS, said
 
     def _end(self) -> None:
         if self._process is not None:

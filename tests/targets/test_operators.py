@@ -72,6 +72,9 @@ def test_a_compiler_that_ends_its_process_costs_one_row(monkeypatch):
         def send(self, what):
             pass
 
+        def poll(self, seconds):
+            return True
+
         def recv(self):
             answer = next(answers)
             if isinstance(answer, Exception):

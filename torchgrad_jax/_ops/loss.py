@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from .._core.arrays.matrices import require_not
 from .._core.errors.checks import fail_if, first_outside, integers, outside, readable
 from .._core.host import forms
 from .._core.jax.custom_jvp import custom_jvp
+from .._core.jax.target import platform
 from .helpers import broadcast, softplus, softplus_with_rule
 from .inner import inner_op
 from .registry import COMMON, Array, Layout, NoGradient, with_rule
@@ -298,6 +300,12 @@ def _picked_jvp(primals: Any, tangents: Any) -> Any:
     return _entries_of_classes(x, at), jnp.sum(where(chosen, t, 0), axis=1, dtype=t.dtype)
 
 
+def _dtype_of_count(share: Array) -> Any:
+    """How labels are counted: a TPU makes int64 of smaller numbers, in forty instructions for one sum."""
+    few = share.dtype == jnp.bool_ and platform() == "tpu" and math.prod(share.shape) < 2**31
+    return jnp.int32 if few else None
+
+
 def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str) -> Array:
     """Over classes in dimension 1."""
     target = lax.convert_element_type(target, jnp.int64)
@@ -315,7 +323,7 @@ def _nll(x: Array, target: Array, weight: Array | None, ignore_index: int, reduc
             return loss
         if reduction == "sum":
             return jnp.sum(loss)
-        return jnp.sum(loss) / lax.convert_element_type(jnp.sum(share), x.dtype)
+        return jnp.sum(loss) / lax.convert_element_type(jnp.sum(share, dtype=_dtype_of_count(share)), x.dtype)
 
     return half_as_float(body)(x, weight)
 

@@ -275,7 +275,7 @@ class Compiled:
     def plan_by_layers(self, *args: Any, **kwargs: Any) -> Plan:
         """As `plan`, for a model with many equal layers: 2 of them are compiled, then 4, and a line gives the others.
 
-        The plan says so in `layers`. A model of 7 billion parameters is planned in minutes.
+        The plan says so in `layers`.
 
         Args:
             args, kwargs: as for a call.

@@ -1,7 +1,7 @@
 """The plan of a model with many equal layers, from two plans with a few of them.
 
     with interop.target("v5e:4x4"):
-        step.plan_by_layers(tokens)  # of 32 layers, 2 are compiled, and then 4: minutes instead of an hour
+        step.plan_by_layers(tokens)  # of 32 layers, 2 are compiled, and then 4
 
 Each further layer needs as much as the one before: memory, arithmetic, exchanges. So a line through the two plans
 gives the one of the whole model, which says in `layers` that it was made so. What the compiler does in another way

@@ -169,9 +169,10 @@ def _by_shape(plan: trace.Plan, template: Template, formula: formulas.Formula | 
     form, fn_of = plan.found.make.args[:2]  # type: ignore[union-attr]
     fn, avals = templates._of_symbols(form, fn_of, plan.keys, sizes, trace.aval)
     fn = templates.strong(fn) if template.strong else fn
-    if formula is None:
-        return Program(jax.make_jaxpr(fn)(*avals), whole=True)
-    outs = jax.eval_shape(fn, *avals)
+    with jax.enable_x64(True):  # as the package traces
+        if formula is None:
+            return Program(jax.make_jaxpr(fn)(*avals), whole=True)
+        outs = jax.eval_shape(fn, *avals)
     outs = [outs] if template.single else outs
     cts = [jax.ShapeDtypeStruct(outs[k].shape, outs[k].dtype) for k in formula.diff]
     return formulas._traced(formula.wrt, formula.diff, fn, template.single, avals, cts, whole=True)
@@ -188,7 +189,8 @@ def _difference(mine: Program, theirs: Program) -> str:
         return ""  # they were compared for smaller sizes
     if said:
         given = _numbers([v.aval for v in mine.invars])
-        answers = [[np.asarray(x).tobytes() for x in jax.jit(s.run)(*given)] for s in (mine, theirs)]
+        with jax.enable_x64(True):
+            answers = [[np.asarray(x).tobytes() for x in jax.jit(s.run)(*given)] for s in (mine, theirs)]
         return "" if answers[0] == answers[1] else f"other numbers: {said}"
     return said
 

@@ -45,7 +45,10 @@ class Lib:
     def array(self, tensor: Any) -> np.ndarray:
         """A copy of a tensor's values, whatever its dtype, flags or place in a graph."""
         if hasattr(tensor, "__jax_array__"):
-            return np.array(tensor.detach().__jax_array__())
+            import jax
+
+            with jax.enable_x64(True):  # a process with 32 bits would get float32 of a tensor of float64
+                return np.array(tensor.detach().__jax_array__())
         if self.name != "torch":
             return np.array(tensor.detach().numpy())
         plain = tensor.detach().resolve_conj().resolve_neg()

@@ -1,7 +1,8 @@
 """One training step over eight devices: by annotations, with parameters split, and with `shard_map`.
 
-JAX's sharding works on arrays, and tensors hold arrays: nothing of a model has to change. Eight CPU devices
-stand in for accelerators here; set XLA_FLAGS yourself to use others.
+JAX's sharding works on arrays, and tensors hold arrays: nothing of a model has to change. Where JAX has 32-bit types,
+it makes int32 of labels, and `y.long()` makes them int64 again. Eight CPU devices stand in for accelerators here; set
+XLA_FLAGS yourself to use others.
 
     python examples/sharded_training.py
 """
@@ -54,7 +55,7 @@ def tensors_on_many(x, y, steps, mesh):
     @torch.compile
     def step():
         opt.zero_grad()
-        loss = functional.cross_entropy(net(inputs), targets)
+        loss = functional.cross_entropy(net(inputs), targets.long())
         loss.backward()
         opt.step()
         return loss
@@ -67,7 +68,7 @@ def tensors_on_many(x, y, steps, mesh):
 def arrays_on_many(x, y, steps, mesh):
     """The network as a JAX function of its parameters, in a step written for JAX."""
     forward = torch.to_jax(network())
-    entropy = torch.to_jax(functional.cross_entropy)
+    entropy = torch.to_jax(lambda out, y: functional.cross_entropy(out, y.long()))
 
     @jax.jit
     def step(params, x, y):
@@ -89,7 +90,7 @@ def shards_on_many(x, y, steps, mesh):
 
     def loss_of(params, x, y):
         out = torch.func.functional_call(net, params, (x,))
-        loss = functional.cross_entropy(out, y)
+        loss = functional.cross_entropy(out, y.long())
         return jax.lax.pmean(jax.numpy.asarray(loss), ("data", "model"))
 
     batch = P(("data", "model"))

@@ -29,6 +29,10 @@ class JaxReference:
 
     def result(self, job: Job) -> Result | None:
         """What JAX computes; None where it has no such function or arguments."""
+        with jax.enable_x64(True):
+            return self._result(job)
+
+    def _result(self, job: Job) -> Result | None:
         if job.check != "value" or job.case.jax is None or job.case.op.startswith("Tensor."):
             return None
         if job.dtype != BASE:

@@ -1,7 +1,8 @@
 """Packages that others built on torch's public API, run under both libraries.
 
 Each program of programs/ uses one package, or a few, and prints numbers. It is run with live torch and with
-`python -m torchgrad_jax`, and what it prints is compared line by line.
+`python -m torchgrad_jax`, and what it prints is compared line by line. A program about a package for JAX has no torch
+to be compared with: by itself it uses JAX alone, and with `python -m torchgrad_jax` it does the same with tensors.
 """
 
 from __future__ import annotations
@@ -123,7 +124,8 @@ TEXT = """\
 
 These packages of others run unmodified under `python -m torchgrad_jax`. Each program of
 `compat_suite/packages/programs/` runs once with torch and once here, from the same seed, and prints losses, gradients
-and results. "Same, 7 lines" says that the two outputs agree in all of their 7 lines, numbers to rounding. The table is
+and results. "Same, 7 lines" says that the two outputs agree in all of their 7 lines, numbers to rounding. Programs
+about packages for JAX (equinox, flax, optax, orbax) run once in JAX alone, and once with tensors. The table is
 written by
 
 ```sh

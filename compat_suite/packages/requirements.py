@@ -38,6 +38,8 @@ VERSIONS = {
     "einops": "0.8.2",
     "ema-pytorch": "0.8.3",
     "entmax": "1.3",
+    "equinox": "0.13.8",
+    "flax": "0.12.8",
     "geoopt": "0.5.1",
     "geotorch": "0.4.0",
     "gpytorch": "1.15.2",
@@ -57,6 +59,8 @@ VERSIONS = {
     "normflows": "1.7.3",
     "norse": "1.1.0",
     "opacus": "1.6.0",
+    "optax": "0.2.8",
+    "orbax-checkpoint": "0.12.8",
     "peft": "0.21.2",
     "perceiver-pytorch": "0.11.0",
     "performer-pytorch": "1.1.4",
@@ -121,6 +125,10 @@ _TUNE = (
     f"safetensors tokenizers pillow {_HUB} {_ARROW}"
 )
 _METRICS = "lightning-utilities"
+_ORBAX = (
+    "etils msgpack prometheus-client pyyaml tensorstore aiofiles protobuf humanize simplejson psutil uvloop "
+    "nest_asyncio typing_extensions"
+)
 _PLOTS = "matplotlib contourpy cycler kiwisolver pyparsing python-dateutil six fonttools pillow tqdm"
 REQUIREMENTS = {
     "accelerate": need("accelerate", f"psutil safetensors {_HUB}"),
@@ -138,6 +146,8 @@ REQUIREMENTS = {
     "einops": need("einops"),
     "ema_pytorch": need("ema-pytorch"),
     "entmax": need("entmax"),
+    "equinox": need("equinox optax", "absl-py jaxtyping wadler-lindig typing_extensions"),
+    "flax": need("flax optax", f"absl-py orbax-checkpoint treescope rich markdown-it-py mdurl pygments {_ORBAX}"),
     "geoopt": need("geoopt", _GP),
     "geotorch": need("geotorch"),
     "gpytorch": need("gpytorch", _GP),
@@ -155,6 +165,8 @@ REQUIREMENTS = {
     "monai": need("monai", "scipy"),
     "nflows": need("nflows", f"UMNN {_PLOTS}"),
     "opacus": need("opacus", f"opt-einsum {_GP}"),
+    "optax": need("optax", "absl-py"),
+    "orbax": need("orbax-checkpoint optax", f"absl-py {_ORBAX}"),
     "optimizers": need("madgrad adabelief-pytorch sparsemax torchinfo torchsummary", "colorama tabulate tqdm"),
     "peft": need("peft", f"transformers accelerate psutil tokenizers safetensors {_HUB}"),
     "pyhessian": need("PyHessian"),

@@ -1,5 +1,6 @@
 """Weights go to flax and equinox and back, and the layers there give what those here give."""
 
+from collections import OrderedDict
 from typing import Any
 
 import jax
@@ -219,7 +220,53 @@ def test_a_network_of_equinox():
     weights.assert_outputs_agree(net, jax.vmap(mlp), X[0, :, :, 0])
 
 
+def batch_norms(mode):
+    """A network here, and one of equinox with its state."""
+
+    class Network(eqx.Module):
+        conv: Any
+        norm: Any
+
+        def __init__(self):
+            self.conv = eqx.nn.Conv2d(4, 3, 3, dtype=jnp.float32, key=KEY)
+            self.norm = eqx.nn.BatchNorm(3, "batch", dtype=jnp.float32, momentum=0.9, mode=mode)
+
+        def __call__(self, x, state):
+            return self.norm(self.conv(x), state)
+
+    net = nn.Sequential(OrderedDict(conv=nn.Conv2d(4, 3, 3), norm=nn.BatchNorm2d(3)))
+    return net, *eqx.nn.make_with_state(Network)()
+
+
+def call(model, state, x):
+    return jax.vmap(model, axis_name="batch", in_axes=(0, None), out_axes=(0, None))(x, state)
+
+
+@pytest.mark.parametrize("mode", ["batch", "ema"])
+@pytest.mark.parametrize("batches", [0, 3])
+def test_batch_norms_of_equinox_have_their_statistics_in_a_state(mode, batches):
+    net, like, state = batch_norms(mode)
+    for k in range(batches):
+        net(torch.as_tensor(X) * (k + 1))
+    model, state = weights.to_equinox(net.eval(), like, state)
+    fixed = eqx.nn.inference_mode(model)
+    weights.assert_outputs_agree(net, lambda x: call(fixed, state, x)[0], X)
+    other = batch_norms(mode)[0].eval()
+    weights.from_equinox(other, model, state)
+    for name, value in net.state_dict().items():
+        if mode == "batch" or value.ndim:  # the other mode does not count batches
+            torch.testing.assert_close(other.state_dict()[name], value)
+    if mode == "batch":  # then equinox and torch train alike
+        _, after = call(model, state, jnp.asarray(X))
+        net.train()(torch.as_tensor(X))
+        weights.from_equinox(other, model, after)
+        assert other.norm.num_batches_tracked == batches + 1
+
+
 REFUSED = {
+    "a batch norm of equinox without its state": (
+        lambda: weights.to_equinox(nn.BatchNorm1d(3), None), ValueError, "give its state=",
+    ),
     "a missing array": (
         lambda: weights.from_flax(nn.Linear(3, 2), {"params": {"kernel": np.ones((3, 2))}}), ValueError,
         "bias is missing",

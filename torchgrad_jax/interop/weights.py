@@ -85,21 +85,24 @@ def from_flax(module: Module, variables: Mapping[str, Any], *, names: Mapping[st
     _take_here(module, _FLAX, flat, _in_collection(names))
 
 
-def to_equinox(module: Module, like: Any, *, names: Mapping[str, str] | None = None) -> Any:
+def to_equinox(module: Module, like: Any, state: Any = None, *, names: Mapping[str, str] | None = None) -> Any:
     """A module of equinox with the weights of a module here.
 
     Args:
         module: as for `to_flax`.
         like: a module of equinox of the same form; the result is one like it.
+        state: where there are batch norms, the `equinox.nn.State` of `like`, which holds their statistics.
         names: the places of layers in `like`, by their names here: `{"0": "layers[0]"}`. By default they have the
             names that they have here, and a number is a place in a list, or in the `layers` of a `Sequential`.
 
     Returns:
-        The module of equinox.
+        The module of equinox; with `state`, that and the state with the statistics.
     """
     import equinox
 
-    flat = narrowed_tree(_there(module, _EQUINOX, None, _in_tree(names)))
+    named = _in_tree(names)
+    norms = _norms_with_statistics(module, named, state, "to_equinox")
+    flat = narrowed_tree(_there(module, _EQUINOX, None, named))
     paths = list(flat)
     found = [_at(like, path) for path in paths]
     for path, old in zip(paths, found):
@@ -108,25 +111,32 @@ def to_equinox(module: Module, like: Any, *, names: Mapping[str, str] | None = N
                 f"to_equinox: {path} has shape {tuple(flat[path].shape)} here and {getattr(old, 'shape', None)} there"
             )
     _refuse_others(like, paths, found)
-    return equinox.tree_at(lambda m: [_at(m, path) for path in paths], like, [flat[path] for path in paths])
+    model = equinox.tree_at(lambda m: [_at(m, path) for path in paths], like, [flat[path] for path in paths])
+    for path, layer in norms:
+        state = _with_statistics(state, _at(like, path), layer)
+    return model if state is None else (model, state)
 
 
-def from_equinox(module: Module, other: Any, *, names: Mapping[str, str] | None = None) -> None:
+def from_equinox(module: Module, other: Any, state: Any = None, *, names: Mapping[str, str] | None = None) -> None:
     """Give a module the weights of a module of equinox.
 
     Args:
         module: gets them.
         other: the module of equinox.
+        state: as for `to_equinox`.
         names: as for `to_equinox`.
 
     Raises:
         ValueError: an array is missing, there is one too many, or a shape is another one.
     """
     named = _in_tree(names)
+    norms = _norms_with_statistics(module, named, state, "from_equinox")
     wanted = [*_there(module, _EQUINOX, None, named)]
     found = {path: _at(other, path) for path in wanted}
     _refuse_others(other, wanted, list(found.values()))
     _take_here(module, _EQUINOX, found, named)
+    for path, layer in norms:
+        _take_statistics(layer, state, _at(other, path))
 
 
 def assert_outputs_agree(
@@ -273,6 +283,59 @@ def _refuse_others(tree: Any, paths: Sequence[str], found: Sequence[Any]) -> Non
     ]
     if other:
         raise ValueError(f"weights: no layer here has {', '.join(other)}; there are {', '.join(paths)}")
+
+
+# --- statistics of batch norms in equinox -----------------------------------------------------------------
+
+
+def _norms_with_statistics(
+    module: Module, named: Callable[[str, str], str], state: Any, caller: str
+) -> list[tuple[str, Any]]:
+    """The batch norms of a module, by their paths in equinox."""
+    found = [
+        (named(name, ""), layer) for name, layer, _ in _layers(module, _EQUINOX) if isinstance(layer, _BATCH_NORMS)
+    ]
+    for path, layer in found:
+        if state is None:
+            raise ValueError(f"{caller}: equinox keeps the statistics of the batch norm {path} apart; give its state=")
+        if layer.running_mean is None:
+            raise ValueError(f"{caller}: the batch norm {path} has no statistics here, and equinox needs them")
+    return found
+
+
+def _with_statistics(state: Any, norm: Any, layer: Any) -> Any:
+    """The state of equinox with the statistics of a batch norm here."""
+    batches = int(layer.num_batches_tracked)
+    if norm.mode == "ema":
+        state = state.set(norm.ema_first_time_index, jnp.asarray(batches == 0))
+        index, share = norm.ema_state_index, np.float32(1)
+    else:
+        state = state.set(norm.batch_counter, jax.lax.full_like(state.get(norm.batch_counter), batches))
+        index, share = norm.batch_state_index, _share(norm, batches)
+    held = zip((layer.running_mean, layer.running_var), state.get(index), strict=True)
+    return state.set(index, tuple(jnp.asarray(np.asarray(t.detach()) * share, old.dtype) for t, old in held))
+
+
+def _take_statistics(layer: Any, state: Any, norm: Any) -> None:
+    """Give a batch norm here the statistics that equinox has."""
+    if norm.mode == "ema":
+        if state.get(norm.ema_first_time_index):
+            layer.reset_running_stats()
+            return
+        batches, share = max(1, int(layer.num_batches_tracked)), np.float32(1)  # equinox does not count them
+        found = state.get(norm.ema_state_index)
+    else:
+        batches = int(state.get(norm.batch_counter))
+        share, found = _share(norm, batches), state.get(norm.batch_state_index)
+    with no_grad():
+        for t, value in zip((layer.running_mean, layer.running_var), found, strict=True):
+            t.copy_(as_tensor(np.asarray(value) / share))
+        layer.num_batches_tracked.fill_(batches)
+
+
+def _share(norm: Any, batches: int) -> np.float32:
+    """The share of the batches so far in a mean that began with zero: equinox divides by it in inference."""
+    return np.float32(1) - np.float32(norm.momentum) ** np.float32(batches) if batches else np.float32(1)
 
 
 # --- layouts -------------------------------------------------------------------------------------------
@@ -543,6 +606,7 @@ _EQUINOX: dict[type, _Layout] = {
     nn.LayerNorm: _renamed(weight="weight", bias="bias"),
     nn.GroupNorm: _renamed(weight="weight", bias="bias"),
     nn.RMSNorm: _renamed(weight="weight"),
+    **dict.fromkeys(_BATCH_NORMS, _renamed(weight="weight", bias="bias")),
     nn.MultiheadAttention: _Layout(_attention_to_equinox, _attention_from_equinox),
     **dict.fromkeys((*_LSTMS, *_GRUS), _Layout(_recurrent_to_equinox, _recurrent_from_equinox)),
 }

@@ -13,6 +13,7 @@ from .._bridge.compile.watch.guards import AMBIENT
 from .._core.arrays import dtypes
 from .._core.arrays.placement import MANY
 from .._core.errors import warn
+from .._core.jax.x64 import with_x64
 from .._core.state import MODES, UNDER_JAX
 from .._engine.graph.hooks import RemovableHandle
 from .._engine.memory.escapes import refuse_escape
@@ -89,6 +90,7 @@ def _use_grad_for_differentiable(step: Callable[..., Any]) -> Callable[..., Any]
     return recorded
 
 
+@with_x64  # step counts are traced numbers of 64 bits there, and rules compute with them by operators
 def _step_inside_jax(self: Optimizer, step: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """A step in code that JAX traces: refused where it would leave what is traced in parameters and state from outside.
 

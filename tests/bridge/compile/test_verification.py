@@ -9,6 +9,7 @@ import torchgrad_jax as torch
 from torchgrad_jax._bridge.compile.program import entry
 from torchgrad_jax._bridge.compile.program.entry import Clock, Entry
 from torchgrad_jax._bridge.compile.watch.guards import PythonGuards
+from torchgrad_jax._core.jax import own_kernels
 
 
 @pytest.fixture
@@ -227,7 +228,7 @@ def test_what_is_not_checked_by_itself(off, always_due, no_guards, monkeypatch):
     if off == "environment":
         monkeypatch.setenv("TORCHGRAD_JAX_VERIFY", "0")
     if off == "processes":
-        monkeypatch.setattr("jax.process_count", lambda: 2)
+        monkeypatch.setattr(own_kernels.jax, "process_count", lambda: 2)
     scale = {"by": 2.0}
     step = torch.compile(lambda x: x * scale["by"], verify=0 if off == "verify=0" else None)
     first = [step(torch.ones(1)).item() for _ in range(2)]
@@ -249,7 +250,7 @@ def test_explain_says_what_is_checked(always_due, capsys, monkeypatch):
         step(torch.ones(1))
     step.explain()
     assert "checked by a trace      2 times\n" in capsys.readouterr().out
-    monkeypatch.setattr("jax.process_count", lambda: 2)
+    monkeypatch.setattr(own_kernels.jax, "process_count", lambda: 2)
     step(torch.ones(2))
     step.explain()
     assert "checked by a trace      not by itself: several processes run it" in capsys.readouterr().out

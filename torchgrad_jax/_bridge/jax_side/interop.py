@@ -461,21 +461,25 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
     steps = trace(run, avals)
     captured = [read(t) for t in steps.captured]
     if plain:
-        return _as_step(steps.function())(*arrays, *captured)
+        return _as_step(steps.function(), is_of_kernels=True)(*arrays, *captured)
     if any(isinstance(a, jax.core.Tracer) for a in captured):
         raise NotImplementedError(
             "to_jax: a function with hooks or custom Functions inside reads tensors from outside that JAX traces; "
             "pass them as arguments"
         )
-    return _as_step(_by_backward(f, steps, captured))(*arrays)
+    return _as_step(_by_backward(f, steps, captured), is_of_kernels=False)(*arrays)
 
 
-def _as_step(fn: Callable[..., list[Any]]) -> Callable[..., list[Any]]:
-    """A function as one step of what JAX traces around it, if that may be differentiated or lowered with 32 bits.
+def _as_step(fn: Callable[..., list[Any]], is_of_kernels: bool) -> Callable[..., list[Any]]:
+    """A function as one step of what JAX traces around it, if that may be lowered or differentiated with 32 bits.
 
-    A kernel of this package has 64-bit types, whoever calls, differentiates and lowers it.
+    A kernel of this package has 64-bit types, whoever calls, differentiates and lowers it. A function whose steps are
+    kernels is compiled again only where JAX compiles it anyway: `jax.grad` outside of `jax.jit` uses those kernels.
     """
-    return jit(fn) if IS_GUEST and any(running()) else fn
+    if not IS_GUEST:
+        return fn
+    traces = (not is_of_kernels or type(trace).__name__ == "DynamicJaxprTrace" for trace in running())
+    return jit(fn) if any(traces) else fn
 
 
 def _input(array: Any) -> Tensor:

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.extend import linear_util
 
 from .evaluate import evaluate
 from .own_kernels import PREFIX
@@ -41,6 +40,8 @@ def _step(eqn: Any) -> Any:
 def _parameter(name: str, value: Any) -> Any:
     """A parameter of a step: a rule, a jaxpr, or a tuple that may hold jaxprs."""
     if name in _RULES:
+        from jax.extend import linear_util  # which imports much, and few programs need it
+
         return linear_util.wrap_init(_RULES[name](as_host(value.call_wrapped)), debug_info=value.debug_info)
     if value.__class__ is tuple:
         return tuple([_parameter("", v) for v in value])

@@ -69,7 +69,7 @@ def _text(entry: Any) -> str:
     # What has no shape of its own is a number, such as the learning rate.
     kinds = [((), "float64") if m is None else (m.shape, m.dtype.np) for m in metas]
     shapes = [jax.ShapeDtypeStruct(*kind) for kind in kinds]
-    return entry.program.kernel.call.lower(*shapes).compile().as_text()
+    return entry.program.kernel.lower(*shapes).compile().as_text()
 
 
 @pytest.mark.parametrize(("update", "both"), [(_plain, False), (_clipped, True)], ids=["plain", "clipped"])

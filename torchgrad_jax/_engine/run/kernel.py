@@ -31,13 +31,13 @@ from .numbers_apart import apart
 from .program import Slice
 
 Owner: TypeAlias = Callable[[], Any]
-By: TypeAlias = Literal["", "numpy", "look", "put", "xla", "xla alone", "others"]
+By: TypeAlias = Literal["", "numpy", "look", "put", "xla", "xla alone", "others", "given"]
 """Who computes a kernel.
 
 `numpy`: NumPy code. `look`: nobody, since the results are arguments in other shapes. `put`: NumPy, which puts a few
 elements into the first argument. `xla`: XLA, and it may start the kernel together with others. `xla alone`: XLA, with
-options of its own, or with other bits inside of a larger program. `others`: several kernels. Nothing: that is not known
-before the first call.
+options of its own, or with other bits inside of a larger program. `others`: several kernels. `given`: nobody, since the
+result is one of the arguments. Nothing: that is not known before the first call.
 """
 _VALUES = frozenset((np.ndarray, ArrayImpl, bool, int, float, complex))
 _NUMBERS = (bool, int, float, complex)
@@ -85,11 +85,17 @@ class Kernel:
         """For `put`: puts the elements into memory that may change, given the arguments but the first."""
 
     @staticmethod
-    def of_others(run: Callable[..., Any]) -> Kernel:
+    def of_others(run: Callable[..., Any], by: By = "others") -> Kernel:
         """Return a function that calls several kernels, or none, as if it were one."""
         made = Kernel(None)
-        made.by, made.run = "others", run
+        made.by, made.run = by, run
         return made
+
+    @property
+    def name(self) -> str:
+        """What its function is called, for messages."""
+        fn = self._fn or self.run
+        return str(getattr(fn, "__name__", "a kernel")).removeprefix("torch.")
 
     # -- for XLA
     @property
@@ -112,6 +118,11 @@ class Kernel:
     def joinable(self) -> Callable[..., Any] | None:
         """What XLA may start together with other kernels; None where NumPy computes, or XLA with other options."""
         return (self.shared or self.valued) if self.by in ("xla", "look") else None
+
+    @property
+    def fusable(self) -> Callable[..., Any] | None:
+        """What XLA may fuse with other kernels; None for what is several kernels."""
+        return None if self.by == "others" else self.valued
 
     @property
     def in_numpy(self) -> bool:

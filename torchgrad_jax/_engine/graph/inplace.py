@@ -212,11 +212,11 @@ def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any], mode: int) -> 
     if plain is None:
         return None
     keys, xs, mask = plain
-    xs = [*map(windows.arrived, xs)]
     plan = writing.plans.get((me._m, *keys))
     kernel = None if plan is None else plan.kernel
     if plan is None or kernel is None or kernel.put is None:
         return None
+    xs = [*map(windows.arrived, xs)]
     gp = _gradient_of_write(call, plan, mask << 1 | me._rg, leaves)
     if gp is not None and 0 in gp.saved_in:
         return None

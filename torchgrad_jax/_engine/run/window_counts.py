@@ -72,6 +72,12 @@ def note(cause: str, steps: int, program: Any, reader: Callable[[], tuple[str, s
         print(f"[windows] {steps} steps, {how}: {key[0]}, at {where}", file=sys.stderr)  # noqa: T201 - asked for
 
 
+def note_alone(steps: int) -> None:
+    """Count the kernels that were started for a value that was computed alone."""
+    with _LOCK:
+        _counts["starts"] += steps
+
+
 def counts(reset: bool = False) -> Counts:
     """Return what windows did since the process began, or since that was last forgotten; `reset` forgets it."""
     with _LOCK:

@@ -20,7 +20,7 @@ from typing import Any
 from ..._core.arrays.out_of_memory import guarded
 from ..._core.jax.caches import KERNELS
 from . import kept_calls
-from .compile_failures import note
+from .compile_failures import is_users, note
 from .kernel import Kernel
 
 Step = tuple[Kernel, tuple[int, ...], int]
@@ -118,15 +118,20 @@ def one_by_one(
     errors: list[tuple[int, Exception]] = []
     at = 0
     for k, (kernel, refs, n) in enumerate(steps):
+        count = 1 if n < 0 else n
+        if not any(i in alive or i in last for i in range(at, at + count)):
+            at += count
+            continue
         args = [values[r] if r >= 0 else inputs[-r - 1] for r in refs]
         outs: Any = next((x for x in args if x.__class__ is Failed), None)
         if outs is None:
             try:
                 outs = (kernel.run or kernel)(*args)
             except Exception as error:
+                if is_users(error):
+                    raise
                 errors.append((k, error))
                 outs = Failed(error)
-        count = 1 if n < 0 else n
         made = [outs] * count if n < 0 or outs.__class__ is Failed else outs
         values.update({i: x for i, x in zip(range(at, at + count), made) if i in alive or i in last})
         at += count

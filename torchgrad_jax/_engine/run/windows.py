@@ -21,18 +21,22 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
-from typing import Any
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 from weakref import ref
 
+import jax
 import numpy as np
 
 from ..._core.arrays import placement, summands
 from ..._core.arrays.meta import Meta
 from ..._core.errors.messages import _PACKAGE, users_frame
 from ..._core.jax.private import ArrayImpl, current_trace
+from ..._core.signals import contextmanager
 from ..._core.state import DEFERS, MODES, WINDOWS
 from . import window_counts, window_programs
+from .compile_failures import is_users
 from .kernel import Kernel
 from .window_programs import Step
 
@@ -43,6 +47,8 @@ MOST_BYTES = 1 << 28
 _NUMBERS = frozenset((bool, int, float, complex))
 _STARTED = frozenset(("xla", "xla alone", ""))
 """Who computes a kernel, see `kernel.By`, that becomes a step also where it reads nothing of the window."""
+FEW = 4
+"""A value that takes at most so many steps is computed alone when it is read, and its window goes on."""
 _NO_TRACE = current_trace()
 _MANY, _SEVERAL = placement.MANY, summands.SEVERAL
 
@@ -61,7 +67,7 @@ class Pending:
     def arrive(self) -> Any:
         """Return the array, for which the window runs if it did not yet, or raise what its step raised."""
         window = self.window
-        if window is not None:
+        if window is not None and not window.compute(self):
             window.run(window_counts.READ)
         if self.error is not None:
             raise self.error
@@ -88,6 +94,11 @@ class Pending:
         """How many elements there are."""
         return self.meta.numel
 
+    @property
+    def aval(self) -> Any:
+        """What JAX knows of the array."""
+        return jax.core.ShapedArray(self.shape, self.dtype)
+
     def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
         return np.asarray(self.arrive(), dtype)
 
@@ -100,22 +111,50 @@ def arrived(x: Any) -> Any:
     return x.arrive() if x.__class__ is Pending else x
 
 
+class _Entry(NamedTuple):
+    """A step of a window."""
+
+    step: Step
+    results: list[ref[Pending]]
+    place: Any
+    """Where in the user's code it was called."""
+    end: int
+    """The number of the value after its results."""
+
+    def held(self) -> list[Pending]:
+        """Return the results that somebody holds."""
+        return [p for r in self.results if (p := r()) is not None]
+
+
+@contextmanager
+def _outside_of_traces() -> Iterator[None]:
+    """Compute what is outside of a trace of JAX's outside of it, also where JAX is tracing."""
+    if current_trace() is _NO_TRACE:
+        yield
+        return
+    from jax.extend.core import set_current_trace
+
+    with set_current_trace(_NO_TRACE):
+        yield
+
+
 _HAVE_VALUES = frozenset((np.ndarray, ArrayImpl, Pending, *_NUMBERS))
 
 
 class Window:
     """Steps of a thread on one device that have not run yet."""
 
-    __slots__ = ("bytes", "closed", "count", "device", "inputs", "known", "lock", "owner", "steps")
+    __slots__ = ("bytes", "closed", "computed", "device", "inputs", "known", "lock", "owner", "steps")
 
     def __init__(self, owner: Windows, device: Any) -> None:
         self.owner, self.device = owner, device
-        self.steps: list[tuple[Step, list[ref[Pending]], Any]] = []
-        """Each with its results, as far as somebody holds them, and where in the user's code it was called."""
+        self.steps: list[_Entry] = []
         self.inputs: list[Any] = []
         self.known: dict[int, int] = {}
         """How steps refer to inputs, by identity."""
-        self.count = self.bytes = 0
+        self.computed: dict[int, Any] = {}
+        """Values that were computed alone, by number."""
+        self.bytes = 0
         self.closed = False
         """Whether it takes no more steps, since it runs or ran."""
         self.lock = threading.RLock()
@@ -139,13 +178,54 @@ class Window:
         with self.lock:
             if self.closed:  # a thread that was given one of its values has read it
                 return None
-            at = self.count
+            at = self.steps[-1].end if self.steps else 0
             made = [Pending(self, at + k, m) for k, m in enumerate(outs)]
-            self.count = at + len(made)
-            self.steps.append((step, [ref(p) for p in made], _users_place()))
+            self.steps.append(_Entry(step, [ref(p) for p in made], _users_place(), at + len(made)))
         for m in outs:
             self.bytes += m.numel * m.dtype.itemsize
         return made
+
+    def compute(self, p: Pending) -> bool:
+        """Compute one value alone if few steps lead to it; return whether it is there.
+
+        What a check of an operator looks at is often a view of an input: the window goes on.
+        """
+        with self.lock:
+            needed = None if self.closed else self._leading_to(p.number)
+            if needed is None:
+                return p.window is None
+            try:
+                with _outside_of_traces():
+                    return self._compute(needed)
+            except Exception as error:  # the window says which step raised it
+                if is_users(error):
+                    raise
+                return False
+
+    def _leading_to(self, number: int) -> list[int] | None:
+        """The steps that lead to a value, if they are few."""
+        ends, found, left = [s.end for s in self.steps], set[int](), [number]
+        while left:
+            k = bisect_right(ends, left.pop())
+            found.add(k)
+            if len(found) > FEW:
+                return None
+            left += [r for r in self.steps[k].step[1] if r >= 0 and r not in self.computed]
+        return sorted(found)
+
+    def _compute(self, needed: Sequence[int]) -> bool:
+        values = dict(self.computed)
+        for k in needed:
+            kernel, refs, n = self.steps[k].step
+            outs = (kernel.run or kernel)(*[values[r] if r >= 0 else self.inputs[-r - 1] for r in refs])
+            at = self.steps[k].end - abs(n)
+            values.update(enumerate([outs] if n < 0 else outs, at))
+        for k in needed:
+            for p in self.steps[k].held():
+                self.computed[p.number] = p.array = values[p.number]
+                p.window = None
+        window_counts.note_alone(len(needed))
+        return True
 
     def run(self, cause: str) -> None:
         """Compute what somebody holds. The next step begins another window.
@@ -156,36 +236,34 @@ class Window:
         with self.lock:
             self.closed = True
             self.owner.leave(self)
-            if not self.steps:
-                return
-            if current_trace() is _NO_TRACE:
-                self._run(cause)
-            else:  # JAX is tracing: what is outside of the trace is computed outside of it
-                from jax.extend.core import set_current_trace
-
-                with set_current_trace(_NO_TRACE):
+            if self.steps:
+                with _outside_of_traces():
                     self._run(cause)
 
     def _run(self, cause: str) -> None:
-        held = {p.number: p for _, made, _ in self.steps for r in made if (p := r()) is not None}
-        alive, steps = tuple(held), tuple([step for step, _, _ in self.steps])
-        program, arrays = window_programs.run(steps, self.inputs, alive, self.owner.fused, self.device)
+        held = {p.number: p for entry in self.steps for p in entry.held() if p.window is not None}
+        steps, inputs = tuple([entry.step for entry in self.steps]), self.inputs
+        if self.computed:
+            names = {number: -k for k, number in enumerate(self.computed, len(inputs) + 1)}
+            steps = tuple([(kernel, tuple([names.get(r, r) for r in refs]), n) for kernel, refs, n in steps])
+            inputs = [*inputs, *self.computed.values()]
+        program, arrays = window_programs.run(steps, inputs, tuple(held), self.owner.fused, self.device)
         error = None
         if arrays is None:
-            error = self._one_by_one(steps, held)
+            error = self._one_by_one(steps, inputs, held)
         else:
             for p, array in zip(held.values(), arrays):
                 p.array = array
         window_counts.note(cause, len(steps), program if arrays is not None else None, _reader)
         for p in held.values():
             p.window = None
-        self.steps, self.inputs, self.known = [], [], {}
+        self.steps, self.inputs, self.known, self.computed = [], [], {}, {}
         if error is not None:
             raise error
 
-    def _one_by_one(self, steps: Sequence[Step], held: dict[int, Pending]) -> Exception | None:
+    def _one_by_one(self, steps: Sequence[Step], inputs: Sequence[Any], held: dict[int, Pending]) -> Exception | None:
         """Run the steps one by one; return the first error. What needs a failed step's results has its error, too."""
-        values, errors = window_programs.one_by_one(steps, self.inputs, frozenset(held))
+        values, errors = window_programs.one_by_one(steps, inputs, frozenset(held))
         for number, p in held.items():
             value = values[number]
             if value.__class__ is window_programs.Failed:
@@ -193,7 +271,8 @@ class Window:
             else:
                 p.array = value
         for k, error in errors:
-            error.add_note(f"Raised by `{steps[k][0].name}`, a step of a window, called at {_shown(self.steps[k][2])}")
+            place = _shown(self.steps[k].place)
+            error.add_note(f"Raised by `{steps[k][0].name}`, a step of a window, called at {place}")
         return errors[0][1] if errors else None
 
 

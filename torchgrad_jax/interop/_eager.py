@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import Literal
 
 from .._core.signals import uninterrupted
 from .._core.state import MODES, WINDOWS, Modes
@@ -85,9 +85,9 @@ def windows(reset: bool = False) -> Counts:
     return counts(reset)
 
 
-def start() -> None:
-    """Run eager code as the environment says."""
-    way: Any = os.environ.get(VARIABLE) or "strict"
+def start(way: str | None = None) -> None:
+    """Run the eager code of all threads in one of the ways, or as the environment says."""
+    way = way or os.environ.get(VARIABLE) or "strict"
     if way not in _WAYS:
         raise ValueError(f"{VARIABLE}={way!r}: it is one of {', '.join(map(repr, _WAYS))}, or is not set")
     if way != "strict":

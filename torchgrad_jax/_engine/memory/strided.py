@@ -556,6 +556,8 @@ def operand(t: Tensor) -> Any:
     al, st = t._al, t._st
     if al is None:
         return held(st)
+    if st.shared or devices.unreal(t._m.device):
+        return read(t)
     stamp = st.stamp
     if al.stamp == stamp and al.array is not None:
         return al.array
@@ -563,7 +565,7 @@ def operand(t: Tensor) -> Any:
         return held(st)
     array, key = held(st), (st.meta, t._m, al.conj, al.neg)
     way, pending = _READERS.get(key) or _seldom_read(*key), array.__class__ is windows.Pending
-    if st.shared or (way.host is not None and not pending) or devices.unreal(t._m.device):
+    if way.host is not None and not pending:
         return read(t)
     out = windows.call(way.kernel, (array, al.offset), (t._m,), True)
     al.array, al.stamp = out, stamp

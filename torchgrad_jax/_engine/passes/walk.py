@@ -313,11 +313,11 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     args += unpack_arrays(node, task.unpacked)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     kernel = gp.vjps.get((present, pick)) or gp.vjp(present, pick)
-    if deferring:
+    if deferring and not gp.alone:
         metas = gp.metas if pick is None else [gp.metas[p] for p in pick]
         values = windows.call(kernel, args, metas, False)
     else:
-        values = (kernel.run or kernel)(*args)
+        values = (kernel.run or kernel)(*map(windows.arrived, args))
     if pick is not None:
         values = dict(zip(pick, values))
     out: list[Any] = []

@@ -59,7 +59,7 @@ class Kernel:
 
     __slots__ = (
         "__weakref__", "_alone", "_counted", "_decide", "_fn", "_is_forward", "_owner", "_traced", "_valued", "by",
-        "put", "run", "shared",
+        "put", "run", "shared", "untraced",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +74,8 @@ class Kernel:
         self._fn, self._alone, self._owner, self._is_forward, self._counted = fn, alone, owner, is_forward, counted
         self._traced: Any = None
         self._valued: Any = None
+        self.untraced = False
+        """Whether nobody knows yet that it can be traced: that is found out when it is first called."""
         self._decide: Callable[[Kernel, Sequence[Any]], None] | None = None
         """What is left to decide when it is first called, with values."""
         self.by: By = "xla"
@@ -144,6 +146,17 @@ class Kernel:
     def __call__(self, *args: Any) -> Any:
         run = self.run
         return self._first(args) if run is None else run(*args)
+
+    def trace(self, args: Sequence[Any]) -> None:
+        """Find out who computes it and what is wrong with it, before it is called. `args` may be shapes."""
+        decide = self._decide
+        if decide is None:
+            self.valued.trace(*args)
+        else:
+            decide(self, args)
+            if self._decide is decide:
+                self._decide = None
+        self.untraced = False
 
     def _first(self, args: Sequence[Any]) -> Any:
         """Call it before `run` is known, and find that out if the arguments have values."""
@@ -230,6 +243,7 @@ def traced_later(
 ) -> Kernel:
     """Return a kernel that is traced when it is first called; its arguments and results may be trees."""
     kernel = Kernel(fn, alone, owner, is_forward=is_forward)
+    kernel.untraced = True
     if device.type != "cpu":
         _elsewhere(kernel, device)
     else:

@@ -45,7 +45,7 @@ MOST_STEPS = 512
 MOST_BYTES = 1 << 28
 """A window whose results take so many bytes runs: it holds what its steps read, also what strict eager would free."""
 _NUMBERS = frozenset((bool, int, float, complex))
-_STARTED = frozenset(("xla", "xla alone", ""))
+PUT_OFF = frozenset(("xla", "xla alone", ""))
 """Who computes a kernel, see `kernel.By`, that becomes a step also where it reads nothing of the window."""
 FEW = 4
 """A value that takes at most so many steps is computed alone when it is read, and its window goes on."""
@@ -304,7 +304,7 @@ class Windows:
         window = self._open.get(outs[0].device)
         if window is None:
             window = self._open[outs[0].device] = Window(self, outs[0].device)
-        given, defers = [], kernel.by in _STARTED
+        given, defers = [], kernel.by in PUT_OFF
         for x in xs:
             if x.__class__ is Pending:
                 if x.window is window:
@@ -314,6 +314,9 @@ class Windows:
             given.append(x)
         if not defers or not _HAVE_VALUES.issuperset(map(type, given)):
             return (kernel.run or kernel)(*map(arrived, given))
+        if kernel.untraced:  # what cannot be traced raises here
+            kernel.trace([jax.ShapeDtypeStruct(x.shape, x.dtype) if x.__class__ is Pending else x for x in given])
+            return self.call(kernel, given, outs, single)
         step = kernel, tuple(map(window.ref_of, given)), -1 if single else len(outs)
         made = window.add(step, outs)
         if made is None:

@@ -322,7 +322,7 @@ _BROADCAST = frozenset([
 ])  # fmt: skip
 
 
-def writeoutside(row: str, level: int, shape: Sequence[int], broadcast: Sequence[int]) -> str:
+def write_outside(row: str, level: int, shape: Sequence[int], broadcast: Sequence[int]) -> str:
     """The message about a batched value that is written to a tensor without a row per example.
 
     Args:
@@ -441,7 +441,7 @@ _PACKAGE = str(Path(__file__).resolve().parents[2])
 _LIBRARIES = (sys.stdlib_module_names - {"__main__"}) | {"torch", "jax", "jaxlib"}
 
 
-def outside(frame: Any) -> Any:
+def _outside(frame: Any) -> Any:
     """The frame, or the first of its callers, that runs no code of this package."""
     while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         frame = frame.f_back
@@ -456,7 +456,7 @@ NO_VALUES = (
 
 def user_line() -> str:
     """The line of the user's code that is running now, as tracebacks show it; empty where there is none."""
-    frame = outside(sys._getframe(1))
+    frame = _outside(sys._getframe(1))
     if frame is None:
         return ""
     entry = traceback.extract_stack(frame, limit=1)[0]
@@ -465,9 +465,9 @@ def user_line() -> str:
 
 def users_frame() -> Any:
     """The frame of the user's code that is running now, also if a library called it back; None if there is none."""
-    frame = outside(sys._getframe(1))
+    frame = _outside(sys._getframe(1))
     while frame is not None and _library(frame):
-        frame = outside(frame.f_back)
+        frame = _outside(frame.f_back)
     return frame
 
 

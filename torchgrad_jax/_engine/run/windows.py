@@ -302,7 +302,7 @@ class Windows:
         if not outs or outs[0].device.type == "meta":
             return (kernel.run or kernel)(*map(arrived, xs))
         window = self._open.get(outs[0].device)
-        if window is None:
+        if window is None or window.closed:  # by a run that a signal interrupted
             window = self._open[outs[0].device] = Window(self, outs[0].device)
         given, defers = [], kernel.by in PUT_OFF
         for x in xs:

@@ -14,7 +14,18 @@ from ..._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ..._core.jax import caches
 from ..._core.jax.target import Target
 from ..._core.signals import contextmanager
-from ..._core.state import DUAL, FUNCTION_MODE, IN_RUN, INFERENCE, MODES, OBSERVED, PACKING, UNDER_JAX, WINDOWS, WRITE_LOCK
+from ..._core.state import (
+    DUAL,
+    FUNCTION_MODE,
+    IN_RUN,
+    INFERENCE,
+    MODES,
+    OBSERVED,
+    PACKING,
+    UNDER_JAX,
+    WINDOWS,
+    WRITE_LOCK,
+)
 from ..._engine.memory.derivative_stops import under_jax
 from ..._engine.memory.tensor import Tensor
 from . import explain

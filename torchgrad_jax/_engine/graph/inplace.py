@@ -13,7 +13,19 @@ import numpy as np
 from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
-from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, SAYS_GRAD, WINDOWS, WRITE_LOCK
+from ..._core.state import (
+    DUAL,
+    FAKE,
+    FUNCTION_MODE,
+    GRAD,
+    INFERENCE,
+    MODES,
+    OBSERVED,
+    PACKING,
+    SAYS_GRAD,
+    WINDOWS,
+    WRITE_LOCK,
+)
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from ..memory import owned
 from ..memory.derivative_stops import under_jax

@@ -12,7 +12,7 @@ from ..._core.state import GRAD, MODES, PACKING
 from ..memory import strided
 from ..memory.shared import saved_tensor, saved_value
 from ..memory.shared_values import LIVE, VersionAndValues, outlasts, with_shared_values
-from ..memory.tensor import Alias, Storage, Tensor, alias_of, held, make, plain_alias, tensor_over
+from ..memory.tensor import Alias, Storage, Tensor, alias_of, held_by, make, plain_alias, tensor_over
 from ..run import windows
 from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
@@ -179,7 +179,7 @@ def unpack_arrays(node: Any, ahead: Unpacked) -> list[Any]:
     at_once, deferring = MODES.run.at_once, windows.defers(MODES.bits)
     for i, (entry, then) in enumerate(zip(saved, node.vers)):  # a write to a part holds a node besides
         if isinstance(entry, Storage):
-            value: Any = held(entry) if deferring else entry.array
+            value: Any = held_by(entry) if deferring else entry.array
         elif isinstance(entry, Tensor):
             value = entry._st.array if entry._al is None and at_once and not deferring else None
         else:

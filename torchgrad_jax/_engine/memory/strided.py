@@ -30,7 +30,7 @@ from ..run.kernel import Kernel
 from . import owned
 from .derivative_stops import unrecorded
 from .escapes import before_write
-from .tensor import CREATED_DEFAULT, Alias, Tensor, held, placement_of
+from .tensor import CREATED_DEFAULT, Alias, Tensor, held_by, placement_of
 
 
 def _dense_order(m: Meta) -> tuple[int, ...]:
@@ -555,15 +555,15 @@ def operand(t: Tensor) -> Any:
         return read(t)
     al, st = t._al, t._st
     if al is None:
-        return held(st)
+        return held_by(st)
     if st.shared or devices.unreal(t._m.device):
         return read(t)
     stamp = st.stamp
     if al.stamp == stamp and al.array is not None:
         return al.array
     if is_direct(t):
-        return held(st)
-    array, key = held(st), (st.meta, t._m, al.conj, al.neg)
+        return held_by(st)
+    array, key = held_by(st), (st.meta, t._m, al.conj, al.neg)
     way, pending = _READERS.get(key) or _seldom_read(*key), array.__class__ is windows.Pending
     if way.host is not None and not pending:
         return read(t)
@@ -594,7 +594,7 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
             if whole and run.at_once and not follows_jax:
                 new = array
             else:
-                old = held(st) if run.at_once else run.uses.array_to_write(t)
+                old = held_by(st) if run.at_once else run.uses.array_to_write(t)
                 new = array if whole else _written(t, old, array)
                 new = unrecorded(old, new) if follows_jax else new
             st.array = new

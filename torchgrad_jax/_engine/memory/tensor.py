@@ -64,7 +64,7 @@ def hold_pending() -> None:
     Storage.array = property(lambda st: arrived(_ARRAY.__get__(st)), _ARRAY.__set__)  # type: ignore[misc,assignment]
 
 
-def held(st: Storage) -> Any:
+def held_by(st: Storage) -> Any:
     """What a storage holds: its array, or a `Pending` for one that is not there yet."""
     x = _ARRAY.__get__(st)
     if x.__class__ is Pending:

@@ -129,11 +129,11 @@ def _run(
         task.current, task.calling = None, False
         for callback in task.callbacks:  # a callback may queue another
             callback()
-        return task.captured
     finally:
         MODES.own |= {"graph_task": outer, "bits": bits}
-        if outer is None and bits & WINDOWS:
-            windows.cut("a backward pass ends")
+    if outer is None and bits & WINDOWS:
+        windows.cut("a backward pass ends")
+    return task.captured
 
 
 def _run_nodes(task: Task, compiles: bool) -> None:

@@ -19,6 +19,7 @@ cut it at the same places.
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from bisect import bisect_right
@@ -369,6 +370,15 @@ def cut(cause: str) -> None:
     mine = MODES.windows
     if mine is not None:
         mine.run(cause)
+
+
+def before_fork() -> None:
+    """Run the windows of a thread that forks: XLA computes nothing in the new process."""
+    cut("the process forks")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=before_fork)
 
 
 def _of_thread() -> Windows:

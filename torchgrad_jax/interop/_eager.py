@@ -20,8 +20,8 @@ class eager:
 
     Args:
         way: "strict" starts each kernel when it is called. "windows" puts kernels of XLA's into a window, which starts
-            them as one program when a value is read, at the end of a backward pass or of an optimizer's step, and after
-            512 kernels or results of 256 MB. The bits are the same. "fused" lets XLA fuse the kernels of a window,
+            them as one program when a value is read that takes more than four of them, at the end of a backward pass
+            or of an optimizer's step, and after 512 kernels or results of 256 MB. The bits are the same. "fused" lets XLA fuse the kernels of a window,
             which gives other last bits.
 
     A window runs kernel by kernel when it is met for the first time, and as a program from then on. Errors of shapes,
@@ -73,9 +73,9 @@ def windows(reset: bool = False) -> Counts:
         reset: count from now on.
 
     Returns:
-        `windows`, how many ran; `steps`, how many kernels they had; `met`, how many ran kernel by kernel, since none like
-        them had been met; `starts`, how many programs and kernels were started; and `cuts`, why and where they ended, the
-        most frequent first. `print` shows a line for each.
+        `windows`, how many ran; `steps`, how many kernels they had; `met`, how many ran kernel by kernel, since none
+        like them had been met; `starts`, how many programs and kernels were started; and `cuts`, why and where they
+        ended, the most frequent first. `print` shows a line for each.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -94,6 +94,3 @@ def start(way: str | None = None) -> None:
         hold_pending()
         DEFAULT.fused = way == "fused"
         Modes.bits |= WINDOWS
-
-
-

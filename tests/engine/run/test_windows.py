@@ -14,6 +14,7 @@ import sys
 import threading
 import weakref
 
+import jax
 import numpy as np
 import pytest
 
@@ -163,7 +164,14 @@ def training(optimizer, **options):
 
 @pytest.mark.parametrize(
     ("optimizer", "options"),
-    [("SGD", {}), ("SGD", {"momentum": 0.9}), ("AdamW", {}), ("Adam", {"amsgrad": True}), ("Adagrad", {}), ("NAdam", {})],
+    [
+        ("SGD", {}),
+        ("SGD", {"momentum": 0.9}),
+        ("AdamW", {}),
+        ("Adam", {"amsgrad": True}),
+        ("Adagrad", {}),
+        ("NAdam", {}),
+    ],
 )
 def test_training_has_the_same_bits(optimizer, options):
     expected = training(optimizer, **options)
@@ -583,11 +591,18 @@ def test_the_way_is_that_of_a_thread_and_of_a_block():
 
 
 def test_an_error_ends_a_block_and_its_window_runs_when_it_is_read():
-    with pytest.raises(ZeroDivisionError), eager("windows"):
-        x = torch.ones(3).sin().cos().tan().exp()
-        1 / 0
+    made = []
+
+    def program():
+        with eager("windows"):
+            made.append(torch.ones(3).sin().cos().tan().exp().sin())
+            raise ValueError
+
+    with pytest.raises(ValueError):  # noqa: PT011 - that of the program
+        program()
+    assert is_pending(made[0])
     assert not MODES.bits & WINDOWS
-    assert exact(x) == exact(torch.ones(3).sin().cos().tan().exp())
+    assert exact(made[0]) == exact(torch.ones(3).sin().cos().tan().exp().sin())
 
 
 def test_the_environment_names_a_way():
@@ -598,3 +613,37 @@ def test_the_environment_names_a_way():
         text=True,
     )
     assert "TORCHGRAD_JAX_EAGER='lazy': it is one of 'strict', 'windows', 'fused', or is not set" in run.stderr
+
+
+def test_what_does_more_than_to_give_results_runs_when_it_is_called():
+    seen = []
+    f = torch.interop.from_jax(lambda x: (jax.debug.callback(lambda: seen.append(1), ordered=True), x * 2)[1])
+    with eager("windows"):
+        f(torch.ones(3) * 2)
+        jax.effects_barrier()
+        assert seen == [1]
+
+
+def test_synchronize_starts_what_was_put_off():
+    with eager("windows"):
+        x = torch.ones(3).sin().cos().tan().exp().sin()
+        torch.cpu.synchronize()
+        assert not is_pending(x)
+    assert causes() == [("the program waits for what it has started", 1)]
+
+
+def test_a_compiled_step_gets_no_memory_that_somebody_else_holds():
+    w = torch.zeros(50_000)
+
+    @torch.compile
+    def step():
+        w.add_(1)
+
+    with eager("windows"):
+        for n in range(4):
+            w.copy_(torch.linspace(0, 1, 50_000) * n)
+            same, put_off = w.clone(), w * 2
+            step()
+            assert same[-1].item() == n
+            assert put_off[-1].item() == 2 * n
+            assert w[-1].item() == n + 1

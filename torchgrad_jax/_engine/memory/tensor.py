@@ -72,6 +72,14 @@ def held_by(st: Storage) -> Any:
     return st.array
 
 
+def own_array(st: Storage) -> Any:
+    """The array of a storage, which holds it itself from now on: references to the array tell who else has it."""
+    array = st.array
+    if _ARRAY.__get__(st).__class__ is Pending:
+        _ARRAY.__set__(st, array)
+    return array
+
+
 def _put_in_place(st: Any, value: Any) -> None:
     """Keep a value in a storage that is spread over several devices."""
     if not isinstance(value, Tracer):

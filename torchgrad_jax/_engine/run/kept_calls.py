@@ -61,6 +61,7 @@ def together(
     results: Sequence[str],
     *,
     fused: bool = False,
+    name: str = "backward_pass",
 ) -> list[Step] | None:
     """Return the steps with programs in the place of several kernels each, or None where there are none to join.
 
@@ -71,9 +72,11 @@ def together(
         space: what the names of functions stand for; the programs are added.
         results: the names of the values that are read afterwards.
         fused: whether XLA may put the calls into one another and fuse across kernels, which gives other last bits.
+        name: what the programs are called, where kernels are listed.
     """
     if not (fused or _options()):
         return None
+    options: dict[str, Any] = {} if fused else _options()
     programs = {id(s): kernels[s.fn].fusable if fused else _in_xla(s, kernels) for s in steps}
     there, pending, out = {*given}, [*steps], []
     while pending:
@@ -95,7 +98,7 @@ def together(
                 group = taken
         if len(group) > 1:
             read = {*results}.union(*[s.ins for s in pending])
-            out.append(_program(group, [programs[id(s)] for s in group], read, space, {} if fused else _options()))
+            out.append(_program(group, [programs[id(s)] for s in group], read, space, name, options))
         else:
             out += group
     return out if len(out) < len(steps) else None
@@ -109,7 +112,12 @@ def _in_xla(step: Step, kernels: Mapping[str, Kernel]) -> Callable[..., Any] | N
 
 
 def _program(
-    group: Sequence[Step], fns: Sequence[Any], read: set[str], space: dict[str, Any], options: dict[str, Any]
+    group: Sequence[Step],
+    fns: Sequence[Any],
+    read: set[str],
+    space: dict[str, Any],
+    called: str,
+    options: dict[str, Any],
 ) -> Step:
     """Return one step for several, and add the program that it calls to `space`."""
     made = [n for s in group for n in s.outs]
@@ -123,6 +131,7 @@ def _program(
             env.update(zip(s.outs, [found] if s.single else found))
         return [env[n] for n in outs]
 
+    joined.__name__ = joined.__qualname__ = called
     name = f"p{len(space)}"
     KERNELS.compiled()
     space[name] = jit(joined, compiler_options=options)

@@ -59,7 +59,7 @@ class Kernel:
 
     __slots__ = (
         "__weakref__", "_alone", "_counted", "_decide", "_fn", "_is_forward", "_owner", "_traced", "_valued", "by",
-        "put", "run", "shared", "untraced",
+        "effects", "put", "run", "shared", "untraced",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +74,8 @@ class Kernel:
         self._fn, self._alone, self._owner, self._is_forward, self._counted = fn, alone, owner, is_forward, counted
         self._traced: Any = None
         self._valued: Any = None
+        self.effects = False
+        """Whether it does more than to give results, such as to print: then each call of it counts, and their order."""
         self.untraced = False
         """Whether nobody knows yet that it can be traced: that is found out when it is first called."""
         self._decide: Callable[[Kernel, Sequence[Any]], None] | None = None
@@ -149,10 +151,9 @@ class Kernel:
 
     def trace(self, args: Sequence[Any]) -> None:
         """Find out who computes it and what is wrong with it, before it is called. `args` may be shapes."""
+        self.effects = bool(self.valued.trace(*args).jaxpr.effects)
         decide = self._decide
-        if decide is None:
-            self.valued.trace(*args)
-        else:
+        if decide is not None:
             decide(self, args)
             if self._decide is decide:
                 self._decide = None
@@ -217,6 +218,7 @@ def of_steps(
         is_forward: whether it is its plan's forward.
     """
     kernel = Kernel(*_with_rules(fn, steps), owner, is_forward=is_forward)
+    kernel.effects = bool(steps.program.effects)
     if device.type != "cpu":
         _elsewhere(kernel, device)
         return kernel

@@ -56,7 +56,7 @@ class Program:
         if self._failed:
             return None
         try:
-            return (self._fn or self._written())(*inputs)  # type: ignore[no-any-return]
+            return (self._fn or self._written())(*inputs)
         except Exception as error:
             # What is wrong with a kernel is the step's to say.
             self._failed = note(error, "a window", inputs)
@@ -74,7 +74,7 @@ class Program:
         kernels = {name: kernel for kernel, name in names.items()}
         space: dict[str, Any] = {name: kernel.run or kernel for name, kernel in kernels.items()}
         given, results = [f"i{i}" for i in range(self._inputs)], [f"v{i}" for i in self._alive]
-        joined = kept_calls.together(steps, given, kernels, space, results, fused=self._fused)
+        joined = kept_calls.together(steps, given, kernels, space, results, fused=self._fused, name="window")
         if self._device.type != "cpu":
             for step in joined or ():
                 if step.fn not in kernels:

@@ -12,9 +12,9 @@ A storage may hold a `Pending` in the place of an array. Whoever reads `Storage.
 window runs (`memory/tensor.py`). So code that knows nothing of windows is right, and only what hands arrays to kernels
 asks for what a storage holds (`memory/strided.py`, `operand`).
 
-The program alone says where a window ends: where a value is read, at the end of a backward pass or of an optimizer's
-step, and after so many steps or bytes. Time and counts of calls say nothing, so that processes that run the same program
-cut it at the same places.
+The program alone says where a window ends: where a value is read that takes more than a few steps, at the end of a
+backward pass or of an optimizer's step, and after so many steps or bytes. Time and counts of calls say nothing, so that
+processes that run the same program cut it at the same places.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ PUT_OFF = frozenset(("xla", "xla alone", ""))
 """Who computes a kernel, see `kernel.By`, that becomes a step also where it reads nothing of the window."""
 FEW = 4
 """A value that takes at most so many steps is computed alone when it is read, and its window goes on."""
+WAITED_FOR = "the program waits for what it has started"
+"""The cause of `synchronize`."""
 _NO_TRACE = current_trace()
 _MANY, _SEVERAL = placement.MANY, summands.SEVERAL
 
@@ -164,7 +166,7 @@ class Window:
         """Return how a step refers to a value of the window, or to an array or a number from outside."""
         kind = x.__class__
         if kind is Pending:
-            return x.number  # type: ignore[no-any-return]
+            return x.number
         if kind in _NUMBERS:  # each is an input of its own, so that equal ones make no other program
             self.inputs.append(x)
             return -len(self.inputs)
@@ -313,7 +315,7 @@ class Windows:
                 else:  # it was computed, or belongs to another thread or device
                     x = x.arrive()
             given.append(x)
-        if not defers or not _HAVE_VALUES.issuperset(map(type, given)):
+        if not defers or kernel.effects or not _HAVE_VALUES.issuperset(map(type, given)):
             return (kernel.run or kernel)(*map(arrived, given))
         if kernel.untraced:  # what cannot be traced raises here
             kernel.trace([jax.ShapeDtypeStruct(x.shape, x.dtype) if x.__class__ is Pending else x for x in given])

@@ -21,8 +21,8 @@ class eager:
     Args:
         way: "strict" starts each kernel when it is called. "windows" puts kernels of XLA's into a window, which starts
             them as one program when a value is read that takes more than four of them, at the end of a backward pass
-            or of an optimizer's step, and after 512 kernels or results of 256 MB. The bits are the same. "fused" lets XLA fuse the kernels of a window,
-            which gives other last bits.
+            or of an optimizer's step, and after 512 kernels or results of 256 MB. The bits are the same. "fused" lets
+            XLA fuse the kernels of a window, which gives other last bits.
 
     A window runs kernel by kernel when it is met for the first time, and as a program from then on. Errors of shapes,
     dtypes and in-place writes are raised at the call, and those of a kernel that fails where a value is read, with the

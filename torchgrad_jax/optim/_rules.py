@@ -483,6 +483,6 @@ def _fresh_meta(g: Tensor) -> Any:
 def _arrays(tensors: Sequence[Tensor | None]) -> list[Any]:
     if not MODES.run.at_once:
         return [None if t is None else read(t) for t in tensors]
-    if windows.defers(MODES.bits):
+    if MODES.bits & WINDOWS and windows.defers(MODES.bits):
         return [None if t is None else operand(t) for t in tensors]
     return [None if t is None else t._st.array if t._al is None else read(t) for t in tensors]

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
-from ..._core.state import GRAD, MODES, PACKING
+from ..._core.state import GRAD, MODES, PACKING, WINDOWS
 from ..memory import strided
 from ..memory.shared import saved_tensor, saved_value
 from ..memory.shared_values import LIVE, VersionAndValues, outlasts, with_shared_values
@@ -176,7 +176,7 @@ def unpack_arrays(node: Any, ahead: Unpacked) -> list[Any]:
     if saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
     out = []
-    at_once, deferring = MODES.run.at_once, windows.defers(MODES.bits)
+    at_once, deferring = MODES.run.at_once, MODES.bits & WINDOWS and windows.defers(MODES.bits)
     for i, (entry, then) in enumerate(zip(saved, node.vers)):  # a write to a part holds a node besides
         if isinstance(entry, Storage):
             value: Any = held_by(entry) if deferring else entry.array

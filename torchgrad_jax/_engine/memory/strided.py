@@ -24,7 +24,7 @@ from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.x64 import with_x64
-from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WRITE_LOCK
+from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WINDOWS, WRITE_LOCK
 from ..run import executors, windows
 from ..run.kernel import Kernel
 from . import owned
@@ -522,8 +522,8 @@ def read_stored(t: Tensor) -> Any:
         if array is not None:
             return array
     stamp = st.stamp  # it is read before the array, as another thread may write in between
-    if al.stamp == stamp and al.array is not None:
-        return windows.arrived(al.array)
+    if al.stamp == stamp and (array := al.array) is not None:
+        return array if array.__class__ is not windows.Pending else array.arrive()
     if is_direct(t):
         return st.array
     if st.__class__ is owned.OwnedStorage:
@@ -594,7 +594,10 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
             if whole and run.at_once and not follows_jax:
                 new = array
             else:
-                old = held_by(st) if run.at_once else run.uses.array_to_write(t)
+                if run.at_once:
+                    old = st.array if mode <= GRAD else held_by(st)
+                else:
+                    old = run.uses.array_to_write(t)
                 new = array if whole else _written(t, old, array)
                 new = unrecorded(old, new) if follows_jax else new
             st.array = new
@@ -610,9 +613,10 @@ def _written(t: Tensor, held: Any, array: Any) -> Any:
     al, store, m = t._al, t._st.meta, t._m
     key = (store, m, al.conj, al.neg)
     kernel = _WRITERS.get(key) or _writer(*key)
-    if windows.defers(MODES.bits) and not devices.unreal(m.device):
-        return windows.call(kernel.kernel, (held, al.offset, array), (store,), True)
-    held, array = windows.arrived(held), windows.arrived(array)
+    if MODES.bits & WINDOWS:
+        if windows.defers(MODES.bits) and not devices.unreal(m.device):
+            return windows.call(kernel.kernel, (held, al.offset, array), (store,), True)
+        held, array = windows.arrived(held), windows.arrived(array)
     if MODES.run.at_once or devices.unreal(m.device):
         if held.__class__ is np.ndarray and array.__class__ is np.ndarray and kernel.host is not None:
             return kernel.host(held, al.offset, array)

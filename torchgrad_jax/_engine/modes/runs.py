@@ -24,7 +24,7 @@ from ..._core.errors import messages as errors
 from ..._core.jax import jit_caches
 from ..._core.jax.running_transforms import current_trace
 from ..._core.signals import contextmanager
-from ..._core.state import DUAL, IN_RUN, MODES, UNDER_JAX, Modes, next_level
+from ..._core.state import DUAL, IN_RUN, MODES, UNDER_JAX, WINDOWS, Modes, next_level
 from ..graph.history import edge_of, is_tracked, requires_grad_of
 from ..graph.node import AccumulateGrad
 from ..memory.derivative_stops import is_derived, storage_behind, under_jax, without_cotangent
@@ -186,7 +186,7 @@ class TracedRun:
     def keys_of(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
         """Plan key, arrays and numbers that are present, and the mask of leaves that require grad."""
         if self.at_once:
-            return _keys_at_once(leaves, operand if windows.defers(MODES.bits) else None)
+            return _keys_at_once(leaves, operand if MODES.bits & WINDOWS and windows.defers(MODES.bits) else None)
         tape = self.tape
         keys, xs, mask = [], [], 0
         for i, v in enumerate(leaves):
@@ -213,7 +213,7 @@ class TracedRun:
         """What the forward of a plan gives; during a run one step of its tape, if it has one."""
         tape, fwd = self.tape, plan.fwd
         if self.at_once:
-            return windows.forward(plan, xs) if windows.defers(MODES.bits) else fwd(*xs)
+            return windows.forward(plan, xs) if MODES.bits & WINDOWS and windows.defers(MODES.bits) else fwd(*xs)
         if tape is None:
             with jit_caches.of_all_runs():
                 return fwd(*xs)

@@ -305,7 +305,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     if task.create or MODES.bits & DUAL:  # each gradient is an op of its own, and has a tangent
         by_pos = recorded_gradients(node, gp, cts, present, wanted)
         return [by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)]
-    at_once, deferring = MODES.run.at_once, windows.defers(MODES.bits)
+    at_once, deferring = MODES.run.at_once, MODES.bits & WINDOWS and windows.defers(MODES.bits)
     if deferring:
         args = [operand(g) for g in cts if g is not None]
     else:

@@ -37,7 +37,7 @@ class eager:
         ...     x = torch.arange(4.0)
         ...     y = (x * 2).sin().sum()
         >>> y
-        tensor(0.0300)
+        tensor(-0.1269)
     """
 
     def __init__(self, way: Literal["strict", "windows", "fused"]) -> None:

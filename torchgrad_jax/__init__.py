@@ -237,3 +237,6 @@ _compiling.watch_compiling()
 
 if "MASTER_ADDR" in _os.environ and _os.environ.get("TORCHGRAD_JAX_DISTRIBUTED") != "0":
     _importlib.import_module(f"{__name__}.distributed._beginning").meet_before_opening()
+
+if _os.environ.get("TORCHGRAD_JAX_EAGER"):
+    _importlib.import_module(f"{__name__}.interop._eager").start()

@@ -16,6 +16,7 @@ from ._core.errors import warn
 from ._core.errors.messages import missing as _missing
 from ._core.signals import uninterrupted
 from ._core.state import MODES
+from ._engine.run import windows
 
 __all__ = [
     "Graph", "current_accelerator", "current_device_idx", "current_device_index", "current_stream", "device_count",
@@ -98,6 +99,7 @@ def set_stream(stream: Any) -> None:
 def synchronize(device: Any = None) -> None:
     """Wait for everything that was dispatched."""
     _need_one()
+    windows.cut(windows.WAITED_FOR)
     if cuda.is_available():
         cuda.synchronize(device)
     else:

@@ -37,6 +37,10 @@ UNDER_JAX = 1024
 """Bit of `Modes.bits`: JAX may be tracing the code that runs, see `_core.jax.running_transforms`."""
 SAYS_GRAD = 2048
 """Bit of `Modes.bits`: inside of inference mode, `is_grad_enabled` says that operations are recorded."""
+WINDOWS = 4096
+"""Bit of `Modes.bits`: kernels are put into windows, see `_engine.run.windows`."""
+DEFERS = WINDOWS | GRAD | INFERENCE | SAYS_GRAD | PACKING | FUNCTION_MODE | TRANSFORM
+"""The bits beside which they are. In any other mode a kernel runs when it is called, also with `WINDOWS`."""
 
 
 class Modes(threading.local):
@@ -80,6 +84,9 @@ class Modes(threading.local):
     skip_function: bool = False
 
     # --- how tensor code runs, and in which transforms
+
+    windows: Any = None
+    """The `_engine.run.windows.Windows` of the thread, where it has some."""
 
     run: Any = None
     """The run that the code is in; `_engine.modes.runs` puts that of ordinary code here."""

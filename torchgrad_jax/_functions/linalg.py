@@ -16,7 +16,7 @@ from .._core.arrays.matrices import require_square
 from .._core.errors import warn
 from .._core.errors.checks import fail_if
 from .._core.errors.messages import LinAlgError
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, MODES, WINDOWS
 from .._engine.entry.bind import NAMESPACES, composite, ops
 from .._engine.entry.return_types import return_type
 from .._engine.graph.deferred import now_or_later
@@ -75,7 +75,7 @@ def _not_solvable(what: str) -> Callable[[str, int], Exception]:
 
 def _records(t: Tensor) -> bool:
     """Whether a gradient may be asked for, so that vectors are needed besides values."""
-    return bool(MODES.bits & ~GRAD) or (bool(MODES.bits & GRAD) and requires_grad_of(t))
+    return bool(MODES.bits & ~(GRAD | WINDOWS)) or (bool(MODES.bits & GRAD) and requires_grad_of(t))
 
 
 def _real_type(t: Tensor) -> Any:

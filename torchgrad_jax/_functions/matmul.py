@@ -14,7 +14,7 @@ from .._core.arrays import dtypes, shapes
 from .._core.arrays.dtypes import FLOATING, scalar_type_name
 from .._core.arrays.kernels import cpp_name
 from .._core.errors import warn
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, MODES, WINDOWS
 from .._engine.entry.arguments import real as _real, type_name
 from .._engine.entry.bind import METHODS, NAMESPACES, OPERATORS, composite, ops
 from .._engine.entry.out import store_out
@@ -142,7 +142,7 @@ _addbmm_in_place = METHODS["addbmm_"]
 def addbmm_(self: Tensor, batch1: Tensor, batch2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
     """`addbmm` in place; a tensor that has to be broadcast grows."""
     shapes_known = isinstance(batch1, Tensor) and isinstance(batch2, Tensor)
-    if not shapes_known or batch1._m.ndim != 3 or batch2._m.ndim != 3 or MODES.bits > GRAD:
+    if not shapes_known or batch1._m.ndim != 3 or batch2._m.ndim != 3 or MODES.bits & ~WINDOWS > GRAD:
         return _addbmm_in_place(self, batch1, batch2, beta=beta, alpha=alpha)
     size = (batch1._m.shape[1], batch2._m.shape[2])
     if self._m.shape == size:

@@ -11,7 +11,7 @@ from .._core.arrays.meta import Meta, meta
 from .._core.arrays.transfer import put
 from .._core.errors import messages as errors
 from .._core.random import rng
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, MODES, WINDOWS
 from .._engine.entry.arguments import MISSING
 from .._engine.entry.bind import composite
 from .._engine.entry.out import warn_resized
@@ -60,7 +60,7 @@ def _result(
         warn_resized(tensor_argument(fn, out, "out", 0), host.shape)
         return into(fn, out, host.shape, None, None, False, lambda d, v: put(host.astype(d.np), v))
     drawn = host if isinstance(host, Tensor) else from_host(host, inputs[0]._m.device)
-    if MODES.bits <= GRAD and not any(requires_grad_of(t) for t in inputs):  # nothing to record
+    if MODES.bits & ~WINDOWS <= GRAD and not any(requires_grad_of(t) for t in inputs):  # nothing to record
         return drawn
     call = fills.overwriting(fn, node, tuple(range(first_edge, len(inputs))), grad)
     return apply(call, (*inputs, drawn))

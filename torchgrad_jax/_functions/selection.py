@@ -11,7 +11,7 @@ import numpy as np
 
 from .._core.arrays import dtypes, shapes
 from .._core.errors.checks import all_between
-from .._core.state import GRAD, MODES
+from .._core.state import GRAD, MODES, WINDOWS
 from .._engine.entry.arguments import as_int, as_ints
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.concrete import concrete
@@ -27,7 +27,7 @@ _top = functools.partial(composite, method=False)
 
 def _are_places(indices: Tensor, size: int) -> bool:
     """Whether indices are known to be within a dimension of this size, from its start."""
-    if MODES.bits > GRAD:
+    if MODES.bits & ~WINDOWS > GRAD:
         return False
     array = read(indices)
     return array.__class__ is np.ndarray and all_between(array, 0, size)

@@ -15,7 +15,7 @@ from .._core.arrays import dtypes
 from .._core.arrays.meta import Meta, meta
 from .._core.arrays.transfer import filled
 from .._core.errors import messages as errors, warn
-from .._core.state import GRAD, MODES, UNDER_JAX
+from .._core.state import GRAD, MODES, UNDER_JAX, WINDOWS
 from .._engine.graph.fitting import fitted, leaf_grad_meta
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.node import AccumulateGrad, Node, accumulator
@@ -222,7 +222,7 @@ def compiled_rows(
     tensors: Sequence[Any], grads: Sequence[Any], metas: Sequence[Any], keep: bool, inputs: Sequence[Any]
 ) -> list[Any] | None:
     """The pass as one cached function of all rows, where nobody can look inside."""
-    if MODES.bits & ~(GRAD | UNDER_JAX) or MODES.anomaly is not None or any(g is None for g in grads):
+    if MODES.bits & ~(GRAD | UNDER_JAX | WINDOWS) or MODES.anomaly is not None or any(g is None for g in grads):
         return None
     roots = []
     for i, (t, g, m) in enumerate(zip(tensors, grads, metas)):

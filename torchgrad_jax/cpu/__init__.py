@@ -7,6 +7,7 @@ from typing import Any
 import jax
 
 from .._core.errors.messages import missing as _missing
+from .._engine.run import windows
 
 
 def is_available() -> bool:
@@ -26,6 +27,7 @@ def current_device() -> str:
 
 def synchronize(device: Any = None) -> None:
     """Wait for everything that was dispatched."""
+    windows.cut(windows.WAITED_FOR)
     for array in jax.live_arrays("cpu"):
         array.block_until_ready()
 

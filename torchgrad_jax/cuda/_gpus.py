@@ -9,6 +9,7 @@ import jax
 from .._core.arrays import devices
 from .._core.arrays.out_of_memory import wait_for
 from .._core.state import MODES
+from .._engine.run import windows
 
 NO_GPU = "Found no NVIDIA GPU: JAX sees no GPU backend. Install a JAX build for your GPU to use torch.cuda."
 
@@ -57,6 +58,7 @@ def wait(device: Any = None) -> None:
     """Wait for everything that was started on a GPU. On a target nothing is."""
     if MODES.target is not None:
         return
+    windows.cut(windows.WAITED_FOR)
     jax.device_put(0.0, gpu(device)).block_until_ready()
     wait_for(_arrays(device))
 

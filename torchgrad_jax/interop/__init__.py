@@ -24,6 +24,7 @@ from .._core.jax.target import Target as target
 from .._core.random.keys import drawing_from as rngs
 from .._engine.memory.strided import read
 from . import weights as weights
+from ._eager import eager as eager, windows as windows
 from ._layers import Comparison as Comparison, compare as compare
 from ._modules import JaxModule as JaxModule, module as module
 from ._optimizers import Optax as Optax, as_optax as as_optax

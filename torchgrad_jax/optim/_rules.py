@@ -18,21 +18,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._core.arrays.dtypes import FLOATING, complex128, float64
-from .._core.arrays.meta import Meta
+from .._core.arrays.dtypes import FLOATING, complex128, float64, from_np
+from .._core.arrays.meta import Meta, meta
 from .._core.arrays.placement import MANY, spread_over
 from .._core.host import choice
 from .._core.jax import abstract
 from .._core.jax.caches import KERNELS
 from .._core.jax.target import platform
-from .._core.state import CUT, GRAD, IN_RUN, MODES, UNDER_JAX
+from .._core.state import CUT, GRAD, IN_RUN, MODES, UNDER_JAX, WINDOWS
 from .._engine.graph.record import PLAIN
 from .._engine.memory.derivative_stops import stopped, unrecorded
-from .._engine.memory.strided import read
+from .._engine.memory.strided import operand, read
 from .._engine.memory.tensor import Tensor, make, wrap_beside
 from .._engine.overrides.asking import overridden
-from .._engine.run import executors
-from .._engine.run.kernel import traced_later
+from .._engine.run import executors, windows
+from .._engine.run.kernel import Kernel, traced_later
 from ._cells import Cell, NotElementwise, Row
 from ._scalars import advance, alike, store, take
 
@@ -234,7 +234,7 @@ def _one_by_one(rule: Rule, params: Any, grads: Any, states: States, h: dict[str
 
 def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
     """Indices of parameters that can share a kernel; None where only one at a time will do."""
-    if MODES.bits & ~(IN_RUN | CUT | UNDER_JAX):
+    if MODES.bits & ~(IN_RUN | CUT | UNDER_JAX | WINDOWS):
         return None
     if not PLAIN.issuperset(map(type, params)) and overridden(params):
         return None
@@ -297,8 +297,32 @@ class _Kernel:
         """Whether its numbers are float32."""
         self.writes: list[Sequence[int]] = []
         self.step = traced_later(self._step, device, limit=choice.OF_MANY)
-        self.run = self.step
+        self.run: Callable[..., Any] = self.step
         """What is called outside of programs, with the same results."""
+        self._device, self._flat = device, None
+        self._results: tuple[Any, list[Meta]] = None, []
+
+    def in_window(self, *args: Any) -> Any:
+        """Make the step one of a window."""
+        leaves, tree = jax.tree.flatten(args)
+        if self._flat is None:
+            shapes = [jax.ShapeDtypeStruct(np.shape(x), x.dtype) for x in leaves]
+            found, out_tree = jax.tree.flatten(jax.eval_shape(self._step, *tree.unflatten(shapes)))
+            self._results = out_tree, [meta(x.shape, from_np(x.dtype), self._device) for x in found]
+            self._flat = self._of_leaves(tree)
+        out_tree, metas = self._results
+        return out_tree.unflatten(windows.call(self._flat, leaves, metas, False))
+
+    def _of_leaves(self, tree: Any) -> Kernel:
+        """The step as a kernel of the leaves of its arguments, which are such a tree."""
+        if self.run is not self.step:
+            return Kernel.of_others(lambda *xs: jax.tree.leaves(self.run(*tree.unflatten(xs))))
+
+        def step(*xs: Any) -> list[Any]:
+            return jax.tree.leaves(self._step(*tree.unflatten(xs)))
+
+        step.__name__ = f"{getattr(self.rule, '__name__', 'an optimizer')}_step"
+        return traced_later(step, self._device, limit=choice.OF_MANY)
 
     def _step(self, packed: Any, loose: dict[str, Any], ps: Any, gs: Any, states: Any) -> Any:
         hyper = SimpleNamespace(**self.fixed)
@@ -429,8 +453,10 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
         _KERNELS.put(key, _with_row(kernel, metas, missing), 0)
     elsewhere, derivative_stop_bit = MODES.bits & (IN_RUN | UNDER_JAX), MODES.bits & CUT
     args = (_packed(numbers, kernel.narrow), loose, _arrays(ps), _arrays(gs), olds)
-    unreal = metas[0].device.type == "meta"
-    outs = abstract.call(kernel.step, *args) if unreal else kernel.run(*args)
+    if metas[0].device.type == "meta":
+        outs = abstract.call(kernel.step, *args)
+    else:
+        outs = (kernel.in_window if windows.defers(MODES.bits) else kernel.run)(*args)
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):
         for j, (t, array, n) in enumerate(zip(column, news, writes)):
             if derivative_stop_bit and array is not None:
@@ -457,4 +483,6 @@ def _fresh_meta(g: Tensor) -> Any:
 def _arrays(tensors: Sequence[Tensor | None]) -> list[Any]:
     if not MODES.run.at_once:
         return [None if t is None else read(t) for t in tensors]
+    if MODES.bits & WINDOWS and windows.defers(MODES.bits):
+        return [None if t is None else operand(t) for t in tensors]
     return [None if t is None else t._st.array if t._al is None else read(t) for t in tensors]

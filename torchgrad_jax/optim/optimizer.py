@@ -14,12 +14,13 @@ from .._core.arrays import dtypes
 from .._core.arrays.placement import MANY
 from .._core.errors import warn
 from .._core.jax.x64 import with_x64
-from .._core.state import MODES, UNDER_JAX
+from .._core.state import MODES, UNDER_JAX, WINDOWS
 from .._engine.graph.hooks import RemovableHandle
 from .._engine.memory.escapes import refuse_escape
 from .._engine.memory.kept_traces import watch_always
 from .._engine.memory.strided import placement_of_tensor
 from .._engine.memory.tensor import Tensor, born
+from .._engine.run import windows
 from ..autograd import grad_mode
 from ..autograd.profiler import record_function
 
@@ -234,6 +235,8 @@ class Optimizer:
                     out = _step_inside_jax(self, func, args, kwargs)
                 else:
                     out = func(*args, **kwargs)
+                if MODES.bits & WINDOWS:
+                    windows.cut("an optimizer's step ends")
                 self._optimizer_step_code()
                 for hook in [*after.values(), *_global_post_hooks.values()]:
                     hook(self, args, kwargs)

@@ -16,7 +16,18 @@ from ..._core.errors.messages import AsWritten, NeedsPlainNumbers
 from ..._core.jax import caches
 from ..._core.jax.target import Target
 from ..._core.signals import contextmanager
-from ..._core.state import DUAL, FUNCTION_MODE, IN_RUN, INFERENCE, MODES, OBSERVED, PACKING, UNDER_JAX, WRITE_LOCK
+from ..._core.state import (
+    DUAL,
+    FUNCTION_MODE,
+    IN_RUN,
+    INFERENCE,
+    MODES,
+    OBSERVED,
+    PACKING,
+    UNDER_JAX,
+    WINDOWS,
+    WRITE_LOCK,
+)
 from ..._engine.memory.derivative_stops import under_jax
 from ..._engine.memory.tensor import Tensor
 from . import explain
@@ -105,7 +116,7 @@ class Compiled:
         last = self.programs.last
         if last is None or kwargs or last.left <= 0 or POLICY.stance == "force_eager" or (MODES.traced and under_jax()):
             return self._as_written(args, kwargs) if self._runs_plainly() else self._call(args, kwargs, Entry.run)
-        mode = MODES.bits & ~UNDER_JAX
+        mode = MODES.bits & ~(UNDER_JAX | WINDOWS)
         if last.run_quickly is None or mode & INFERENCE:
             try:
                 with WRITE_LOCK:
@@ -155,7 +166,7 @@ class Compiled:
             >>> total
             tensor(6.)
         """
-        mode = MODES.bits & ~UNDER_JAX
+        mode = MODES.bits & ~(UNDER_JAX | WINDOWS)
         plainly = self._runs_plainly()
         self.batches.add_all((args, kwargs))
         batches = Batches(args, kwargs, self.batches.__contains__)
@@ -598,12 +609,12 @@ def _mode_of_program() -> Iterator[Any]:
 
     Within it autocast is off: what was traced runs as it is.
     """
-    mode = MODES.bits & ~UNDER_JAX
+    mode = MODES.bits & ~(UNDER_JAX | WINDOWS)
     if not mode & _OTHER_MODES:
         yield mode
     elif mode & _OTHER_MODES == FUNCTION_MODE:
         with autocast_off() as around:
-            yield None if around is None else (MODES.bits & ~UNDER_JAX, *around)
+            yield None if around is None else (MODES.bits & ~(UNDER_JAX | WINDOWS), *around)
     else:
         yield None
 

@@ -13,12 +13,25 @@ import numpy as np
 from ..._core import events
 from ..._core.arrays import dtypes
 from ..._core.arrays.meta import Meta
-from ..._core.state import DUAL, FAKE, FUNCTION_MODE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, SAYS_GRAD, WRITE_LOCK
+from ..._core.state import (
+    DUAL,
+    FAKE,
+    FUNCTION_MODE,
+    GRAD,
+    INFERENCE,
+    MODES,
+    OBSERVED,
+    PACKING,
+    SAYS_GRAD,
+    WINDOWS,
+    WRITE_LOCK,
+)
 from ..._ops.registry import Apart, Grad, InPlace, Layout, Overlap
 from ..memory import owned
 from ..memory.derivative_stops import under_jax
 from ..memory.strided import check_disjoint, check_writable, is_mirrored, same_memory, warn_of_overlap, write
 from ..memory.tensor import Tensor, alias_of, check_counted, extras, make
+from ..run import windows
 from ..run.kernel import put_elements
 from ..run.trace import Call, Plan, aval, compute_dtype
 from .grad_plan import GradPlan
@@ -170,7 +183,7 @@ def apply_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
     return out
 
 
-_WRITE_MODES = GRAD | FUNCTION_MODE | INFERENCE | SAYS_GRAD | PACKING
+_WRITE_MODES = GRAD | FUNCTION_MODE | INFERENCE | SAYS_GRAD | PACKING | WINDOWS
 
 
 def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
@@ -197,7 +210,7 @@ def write_known(call: Call, leaves: Sequence[Any], mode: int) -> Tensor | None:
         gp = _gradient_of_write(call, plan, mask, leaves) if mode and (mask or me._al is not None) else None
         if call.check is not None:
             check_values(call, leaves, with_absent(leaves, xs))
-        array = plan.fwd(*xs)
+        array = windows.forward(plan, xs) if mode > GRAD and windows.defers(mode) else plan.fwd(*xs)
         node = None if gp is None else _node_of_write(gp, _keep_old_self(gp, leaves, xs[0]), mode)
         write(me, array)
         if node is not None:
@@ -215,6 +228,7 @@ def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any], mode: int) -> 
     kernel = None if plan is None else plan.kernel
     if plan is None or kernel is None or kernel.put is None:
         return None
+    xs = [*map(windows.arrived, xs)]
     gp = _gradient_of_write(call, plan, mask << 1 | me._rg, leaves)
     if gp is not None and 0 in gp.saved_in:
         return None

@@ -37,11 +37,12 @@ from ..._core.state import (
     SAYS_GRAD,
     TRANSFORM,
     UNDER_JAX,
+    WINDOWS,
 )
 from ..._ops.registry import Grad, Layout
 from ..memory.derivative_stops import derivative_stop_bit, stopped
 from ..memory.shared_values import VersionAndValues
-from ..memory.strided import conjugate_lazily, conjugations, read, read_stored
+from ..memory.strided import conjugate_lazily, conjugations, operand, read, read_stored
 from ..memory.tensor import (
     CREATED_DEFAULT,
     CREATED_NO_GRAD,
@@ -55,6 +56,7 @@ from ..memory.tensor import (
     mark_inference,
     plain_alias,
 )
+from ..run import windows
 from ..run.trace import Call, Plan
 from . import deferred, saved as saving
 from .grad_plan import GradPlan, grad_plan
@@ -68,7 +70,7 @@ COMMON = GRAD | TRANSFORM | IN_RUN | DUAL | UNDER_JAX | FUNCTION_MODE
 """Modes in which calls on plain tensors take short ways: in runs and at levels what a tape of `vmap` can write down."""
 
 
-PLAIN_MODES = GRAD | TRANSFORM | UNDER_JAX | INFERENCE | SAYS_GRAD | PACKING | FUNCTION_MODE
+PLAIN_MODES = GRAD | TRANSFORM | UNDER_JAX | INFERENCE | SAYS_GRAD | PACKING | FUNCTION_MODE | WINDOWS
 """Modes in which a call on plain tensors whose plan is known needs nothing else."""
 
 
@@ -371,6 +373,9 @@ def plain_leaves(leaves: Sequence[Any], mode: int) -> tuple[tuple[Any, ...], lis
     """
     keys: list[Any] = []
     inference, look = mode & INFERENCE, read if mode > GRAD else read_stored
+    deferring = mode > GRAD and windows.defers(mode)
+    if deferring:
+        look = operand
     xs, mask, bit = [], 0, 1
     for v in leaves:
         kind = v.__class__
@@ -379,7 +384,7 @@ def plain_leaves(leaves: Sequence[Any], mode: int) -> tuple[tuple[Any, ...], lis
                 return None
             keys.append(v._m)
             if v._al is None:
-                xs.append(v._st.array)
+                xs.append(operand(v) if deferring else v._st.array)
                 if v._rg:
                     mask |= bit
             else:
@@ -415,7 +420,7 @@ def apply_known(call: Call, leaves: Sequence[Any], mode: int) -> Any:
             return None
         check_values(call, leaves, xs if len(xs) == len(leaves) else with_absent(leaves, xs))
     try:
-        arrays = plan.fwd(*xs)
+        arrays = windows.forward(plan, xs) if mode > GRAD and windows.defers(mode) else plan.fwd(*xs)
     except ValueError:  # what JAX refuses the general path explains
         return None
     if not plan.single:

@@ -8,11 +8,12 @@ from typing import Any
 
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors
-from ..._core.state import GRAD, MODES, PACKING
+from ..._core.state import GRAD, MODES, PACKING, WINDOWS
 from ..memory import strided
 from ..memory.shared import saved_tensor, saved_value
 from ..memory.shared_values import LIVE, VersionAndValues, outlasts, with_shared_values
-from ..memory.tensor import Alias, Storage, Tensor, alias_of, make, plain_alias, tensor_over
+from ..memory.tensor import Alias, Storage, Tensor, alias_of, held_by, make, plain_alias, tensor_over
+from ..run import windows
 from .history import grad_fn_of, node_of_written_part, written_part
 from .node import AccumulateGrad
 
@@ -175,12 +176,12 @@ def unpack_arrays(node: Any, ahead: Unpacked) -> list[Any]:
     if saved is None:
         raise RuntimeError(errors.SECOND_BACKWARD)
     out = []
-    at_once = MODES.run.at_once
+    at_once, deferring = MODES.run.at_once, MODES.bits & WINDOWS and windows.defers(MODES.bits)
     for i, (entry, then) in enumerate(zip(saved, node.vers)):  # a write to a part holds a node besides
         if isinstance(entry, Storage):
-            value: Any = entry.array
+            value: Any = held_by(entry) if deferring else entry.array
         elif isinstance(entry, Tensor):
-            value = entry._st.array if entry._al is None and at_once else None
+            value = entry._st.array if entry._al is None and at_once and not deferring else None
         else:
             out.append(_unpacked_array(entry, ahead) if entry.__class__ is Packed else entry)
             continue
@@ -189,7 +190,7 @@ def unpack_arrays(node: Any, ahead: Unpacked) -> list[Any]:
             old = saved_value(node, entry, then)
             value = value if old is None else old
         if value is None:
-            value = strided.read(entry)  # type: ignore[arg-type] - a storage has a value
+            value = strided.operand(entry)  # type: ignore[arg-type] - a storage has a value
         m = _as_saved(node, i, entry) if ALTERED and isinstance(entry, Tensor) else None
         out.append(value if m is None else strided.fitted(value, m))
     return out

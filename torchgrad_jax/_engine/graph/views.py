@@ -21,6 +21,7 @@ from ..._core.state import (
     PACKING,
     TRANSFORM,
     UNDER_JAX,
+    WINDOWS,
 )
 from ..memory import strided
 from ..memory.derivative_stops import stop_derivative
@@ -257,7 +258,7 @@ def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | 
     return None if changed else (metas, tuple([g.offset for g in many]), call, tuple(leaves[1:]), changed)
 
 
-VIEW_MODES = GRAD | TRANSFORM | INFERENCE | PACKING | FUNCTION_MODE
+VIEW_MODES = GRAD | TRANSFORM | INFERENCE | PACKING | FUNCTION_MODE | WINDOWS
 """Modes in which views that were made before are made by `fast_view`."""
 
 

@@ -19,7 +19,7 @@ import jax
 from ..._core.errors.messages import TRACED_IS_KEPT, users_place
 from ..._core.jax import running_transforms
 from ..._core.jax.abstract import is_abstract
-from .tensor import Tensor, kept_array
+from .tensor import Storage, Tensor, held_by, kept_array
 
 _KEEPERS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 """Optimizers, schedules and scalers, by identity."""
@@ -121,8 +121,8 @@ def _containers(whole: Any) -> list[Any]:
 def traced_value(value: Any) -> Any:
     """The traced value that something is, or that a tuple has; None for others."""
     if isinstance(value, Tensor):
-        st = value._st
-        value = kept_array(getattr(st, "whole", st))  # as it is: a detached tensor's storage would compute something
+        st = getattr(value._st, "whole", value._st)  # as it is: a detached tensor's storage would compute something
+        value = held_by(st) if st.__class__ is Storage else kept_array(st)
     if isinstance(value, tuple):
         return next((t for t in map(traced_value, value) if t is not None), None)
     return value if isinstance(value, jax.core.Tracer) and not is_abstract(value) else None

@@ -21,7 +21,7 @@ from ..._core.arrays import transfer
 from ..._core.arrays.meta import Meta
 from ..._core.state import WRITE_LOCK
 from ..run import executors
-from .tensor import Extras, Storage, Tensor
+from .tensor import Extras, Storage, Tensor, held_by
 
 _ARRAY: Any = Storage.array
 FROM = 1 << 15
@@ -75,8 +75,7 @@ def memory_of(st: Storage) -> np.ndarray | None:
     """
     if (memory := _in_place(st, to_write=True)) is not None:
         return memory
-    held = _ARRAY.__get__(st)
-    if st.__class__ is not Storage or st.meta.numel < FROM or not executors.is_here(held):
+    if st.__class__ is not Storage or st.meta.numel < FROM or not executors.is_here(held := held_by(st)):
         return None
     memory = transfer.aligned(held.shape, held.dtype)
     memory[...] = np.asarray(held)

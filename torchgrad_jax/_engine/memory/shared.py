@@ -25,6 +25,7 @@ from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.transfer import put
 from ..._core.jax.running_transforms import is_running
 from ..._core.state import DUAL, IN_RUN, MODES, WRITE_LOCK, next_sequence_nr
+from ..run.windows import arrived
 from . import strided
 from .shared_values import LIVE, VersionAndValues
 from .tensor import Alias, Memory, Storage, Tensor, alias_of, make
@@ -162,7 +163,7 @@ class SharedStorage(Storage):
 
     @array.setter
     def array(self, value: Any) -> None:
-        held, memory = _ARRAY.__get__(self), self.pointer
+        held, memory, value = _ARRAY.__get__(self), self.pointer, arrived(value)
         if not _has_values(value) or (value is memory.seen and held is not value):
             _ARRAY.__set__(self, value)  # a traced value, or what was there before it
             return
@@ -258,6 +259,7 @@ def _memory_of(st: Storage) -> Shared | None:
     memory.asked = st.pointer.stamp is not None
     np.copyto(memory.window, np.asarray(array))
     st.pointer = memory
+    _ARRAY.__set__(st, array)
     st.__class__ = SharedStorage
     return memory
 

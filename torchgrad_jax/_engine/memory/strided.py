@@ -24,13 +24,13 @@ from ..._core.jax import abstract
 from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.x64 import with_x64
-from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WRITE_LOCK
-from ..run import executors
+from ..._core.state import CUT, GRAD, MODES, UNDER_JAX, WINDOWS, WRITE_LOCK
+from ..run import executors, windows
 from ..run.kernel import Kernel
 from . import owned
 from .derivative_stops import unrecorded
 from .escapes import before_write
-from .tensor import CREATED_DEFAULT, Alias, Tensor, placement_of
+from .tensor import CREATED_DEFAULT, Alias, Tensor, held_by, placement_of
 
 
 def _dense_order(m: Meta) -> tuple[int, ...]:
@@ -404,9 +404,10 @@ def _seldom_read(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
     """`reader`, as long as it is worth a kernel of its own."""
     kernel = reader(store, m, conj, neg)
     if not executors.fits(store, m, m.numel):
-        return _Way(getattr(kernel, "traced", kernel))
+        return _Way(getattr(kernel, "traced", kernel), kernel=kernel)
     host = executors.reading(store, m, conj, neg)
-    return _Way(executors.by_what_is_given(kernel, host), host, kernel)
+    call = executors.by_what_is_given(kernel, host)
+    return _Way(call, host, kernel, Kernel.of_others(call))
 
 
 _READERS = _seldom_read.cache.young  # type: ignore[attr-defined] - as `Pool.memo` leaves it
@@ -420,6 +421,8 @@ class _Way(NamedTuple):
     """The same for NumPy's arrays, if there are few elements."""
     compiled: Any = None
     """What XLA does where NumPy can't, if NumPy does it at all."""
+    kernel: Any = None
+    """The same as a kernel, as windows take it."""
 
 
 @KERNELS.memo(0.125)
@@ -431,9 +434,10 @@ def _writer(store: Meta, m: Meta, conj: bool, neg: bool) -> Any:
 
     kernel = _kernel(write_view, store)
     if not executors.fits(store, m, max(store.numel, m.numel)) or m.overlaps:
-        return _Way(getattr(kernel, "traced", kernel))
+        return _Way(getattr(kernel, "traced", kernel), kernel=kernel)
     host = executors.writing(store, m, conj, neg)
-    return _Way(executors.by_what_is_given(kernel, host), host, kernel)
+    call = executors.by_what_is_given(kernel, host)
+    return _Way(call, host, kernel, Kernel.of_others(call))
 
 
 _WRITERS = _writer.cache.young  # type: ignore[attr-defined]
@@ -518,8 +522,8 @@ def read_stored(t: Tensor) -> Any:
         if array is not None:
             return array
     stamp = st.stamp  # it is read before the array, as another thread may write in between
-    if al.stamp == stamp and al.array is not None:
-        return al.array
+    if al.stamp == stamp and (array := al.array) is not None:
+        return array if array.__class__ is not windows.Pending else array.arrive()
     if is_direct(t):
         return st.array
     if st.__class__ is owned.OwnedStorage:
@@ -540,6 +544,32 @@ def read_stored(t: Tensor) -> Any:
     if st.views_keep_values and not isinstance(array, jax.core.Tracer):
         al.array, al.stamp = array, stamp
     return array
+
+
+def operand(t: Tensor) -> Any:
+    """What a kernel is given for a tensor: its array, or a `Pending` for one that is not there yet.
+
+    Reading a view is a step of the window, too, where XLA does it or the storage is pending.
+    """
+    if not windows.defers(MODES.bits):
+        return read(t)
+    al, st = t._al, t._st
+    if al is None:
+        return held_by(st)
+    if st.shared or devices.unreal(t._m.device):
+        return read(t)
+    stamp = st.stamp
+    if al.stamp == stamp and al.array is not None:
+        return al.array
+    if is_direct(t):
+        return held_by(st)
+    array, key = held_by(st), (st.meta, t._m, al.conj, al.neg)
+    way, pending = _READERS.get(key) or _seldom_read(*key), array.__class__ is windows.Pending
+    if way.host is not None and not pending:
+        return read(t)
+    out = windows.call(way.kernel, (array, al.offset), (t._m,), True)
+    al.array, al.stamp = out, stamp
+    return out
 
 
 def stored(t: Tensor, array: Any) -> Any:
@@ -564,9 +594,12 @@ def write(t: Tensor, array: Any, bump: bool = True) -> None:
             if whole and run.at_once and not follows_jax:
                 new = array
             else:
-                held = st.array if run.at_once else run.uses.array_to_write(t)
-                new = array if whole else _written(t, held, array)
-                new = unrecorded(held, new) if follows_jax else new
+                if run.at_once:
+                    old = st.array if mode <= GRAD else held_by(st)
+                else:
+                    old = run.uses.array_to_write(t)
+                new = array if whole else _written(t, old, array)
+                new = unrecorded(old, new) if follows_jax else new
             st.array = new
         st.stamp = stamp = st.stamp + 1
         if not (whole or follows_jax or t._m.overlaps) and run.at_once:
@@ -580,6 +613,10 @@ def _written(t: Tensor, held: Any, array: Any) -> Any:
     al, store, m = t._al, t._st.meta, t._m
     key = (store, m, al.conj, al.neg)
     kernel = _WRITERS.get(key) or _writer(*key)
+    if MODES.bits & WINDOWS:
+        if windows.defers(MODES.bits) and not devices.unreal(m.device):
+            return windows.call(kernel.kernel, (held, al.offset, array), (store,), True)
+        held, array = windows.arrived(held), windows.arrived(array)
     if MODES.run.at_once or devices.unreal(m.device):
         if held.__class__ is np.ndarray and array.__class__ is np.ndarray and kernel.host is not None:
             return kernel.host(held, al.offset, array)

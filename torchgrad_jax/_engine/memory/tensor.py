@@ -16,6 +16,7 @@ from ..._core.arrays.meta import Meta, meta
 from ..._core.jax.x64 import settled
 from ..._core.python_code import declare_ours
 from ..._core.state import GRAD, IN_RUN, INFERENCE, MODES, UNDER_JAX
+from ..run.windows import Pending, arrived
 
 
 class Storage:
@@ -55,10 +56,34 @@ class Storage:
 _ARRAY: Any = Storage.array
 
 
+def hold_pending() -> None:
+    """Let storages of this process hold `Pending`s: from now on, who reads `Storage.array` gets what has arrived.
+
+    That is for good. A process that never asks for windows reads the slot as it is.
+    """
+    Storage.array = property(lambda st: arrived(_ARRAY.__get__(st)), _ARRAY.__set__)  # type: ignore[misc,assignment]
+
+
+def held_by(st: Storage) -> Any:
+    """What a storage holds: its array, or a `Pending` for one that is not there yet."""
+    x = _ARRAY.__get__(st)
+    if x.__class__ is Pending:
+        return x if x.window is not None or x.error is not None else x.array
+    return st.array
+
+
+def own_array(st: Storage) -> Any:
+    """The array of a storage, which holds it itself from now on: references to the array tell who else has it."""
+    array = st.array
+    if _ARRAY.__get__(st).__class__ is Pending:
+        _ARRAY.__set__(st, array)
+    return array
+
+
 def _put_in_place(st: Any, value: Any) -> None:
     """Keep a value in a storage that is spread over several devices."""
     if not isinstance(value, Tracer):
-        value = placement.place(value, st.placement)
+        value = placement.place(arrived(value), st.placement)
     _ARRAY.__set__(st, value)
 
 
@@ -81,6 +106,7 @@ def _without_padding(st: Any) -> Any:
 
 
 def _put_with_padding(st: Any, value: Any) -> None:
+    value = arrived(value)
     real = not isinstance(value, Tracer) and st.meta.device.type != "meta"
     _ARRAY.__set__(st, uneven.pad(value, st.placement) if real else value)
 

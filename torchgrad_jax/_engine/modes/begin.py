@@ -9,7 +9,7 @@ import jax
 
 from ..._core.jax.running_transforms import current_trace
 from ..._core.signals import uninterrupted
-from ..._core.state import IN_RUN, MODES, UNDER_JAX
+from ..._core.state import IN_RUN, MODES, UNDER_JAX, WINDOWS
 from ..memory.tape import Tape
 from .batch import Batch
 from .runs import TracedRun
@@ -25,16 +25,16 @@ class within:
     def __init__(self, run: TracedRun, birth: int) -> None:
         self.run = run
         self.values = {"run": run, "runs": (*run.around["runs"], run), "birth": max(birth, MODES.birth)}
-        self.values["bits"] = MODES.bits & ~UNDER_JAX | run.outer_traced | IN_RUN
+        self.values["bits"] = MODES.bits & ~(UNDER_JAX | WINDOWS) | run.outer_traced | IN_RUN
         self.before = {name: getattr(MODES, name) for name in ("run", "runs", "birth")}
-        self.bits = MODES.bits & (IN_RUN | UNDER_JAX)
+        self.bits = MODES.bits & (IN_RUN | UNDER_JAX | WINDOWS)
 
     def __enter__(self) -> None:
         MODES.own |= self.values
 
     @uninterrupted
     def __exit__(self, *error: Any) -> None:
-        MODES.own |= {**self.before, "bits": MODES.bits & ~(IN_RUN | UNDER_JAX) | self.bits}
+        MODES.own |= {**self.before, "bits": MODES.bits & ~(IN_RUN | UNDER_JAX | WINDOWS) | self.bits}
         self.run.uses = NO_USES  # which may know the run: no cycle is left
 
 

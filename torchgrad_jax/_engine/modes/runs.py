@@ -24,13 +24,14 @@ from ..._core.errors import messages as errors
 from ..._core.jax import jit_caches
 from ..._core.jax.running_transforms import current_trace
 from ..._core.signals import contextmanager
-from ..._core.state import DUAL, IN_RUN, MODES, UNDER_JAX, Modes, next_level
+from ..._core.state import DUAL, IN_RUN, MODES, UNDER_JAX, WINDOWS, Modes, next_level
 from ..graph.history import edge_of, is_tracked, requires_grad_of
 from ..graph.node import AccumulateGrad
 from ..memory.derivative_stops import is_derived, storage_behind, under_jax, without_cotangent
-from ..memory.strided import is_direct, read, read_stored, reader, stored
+from ..memory.strided import is_direct, operand, read, read_stored, reader, stored
 from ..memory.tape import Look, Value, aval_of
 from ..memory.tensor import Storage, Tensor, alias_of, make, plain_alias
+from ..run import windows
 from .batch import Batch
 from .same_for_all import SameForAll
 from .uses import NO_USES, Uses
@@ -185,7 +186,7 @@ class TracedRun:
     def keys_of(self, leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
         """Plan key, arrays and numbers that are present, and the mask of leaves that require grad."""
         if self.at_once:
-            return _keys_at_once(leaves)
+            return _keys_at_once(leaves, operand if MODES.bits & WINDOWS and windows.defers(MODES.bits) else None)
         tape = self.tape
         keys, xs, mask = [], [], 0
         for i, v in enumerate(leaves):
@@ -212,7 +213,7 @@ class TracedRun:
         """What the forward of a plan gives; during a run one step of its tape, if it has one."""
         tape, fwd = self.tape, plan.fwd
         if self.at_once:
-            return fwd(*xs)
+            return windows.forward(plan, xs) if MODES.bits & WINDOWS and windows.defers(MODES.bits) else fwd(*xs)
         if tape is None:
             with jit_caches.of_all_runs():
                 return fwd(*xs)
@@ -409,18 +410,18 @@ class TracedRun:
         return errors.write_outside(name, self.depth(), shape, (self.batch.size, *wanted))
 
 
-def _keys_at_once(leaves: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], int]:
-    """`keys_of` where the arrays of storages are their values."""
+def _keys_at_once(leaves: Sequence[Any], look: Any) -> tuple[tuple[Any, ...], list[Any], int]:
+    """`keys_of` where the arrays of storages are their values; `look` gives others than these."""
     keys, xs, mask = [], [], 0
     for i, v in enumerate(leaves):
         if isinstance(v, Tensor):
             keys.append(v._m)
             if v._al is None:
-                xs.append(v._st.array)
+                xs.append(v._st.array if look is None else look(v))
                 if v._rg:
                     mask |= 1 << i
             else:
-                xs.append(read(v))
+                xs.append(read(v) if look is None else look(v))
                 if v._rg or requires_grad_of(v):
                     mask |= 1 << i
         elif v is None:

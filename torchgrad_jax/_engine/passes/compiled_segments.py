@@ -30,7 +30,6 @@ from ..._core.arrays import summands, sums
 from ..._core.arrays.meta import Meta
 from ..._core.host import choice
 from ..._core.state import SETTINGS
-from ..._core.written_code import compiled
 from ..graph.formula import alone
 from ..run import executors, kept_calls
 from ..run.kept_calls import Step
@@ -220,23 +219,9 @@ class _Writer:
         return small and all(k.in_numpy for k in self.kernels().values())
 
     def function(self, steps: Sequence[Step], space: dict[str, Any]) -> Any:
-        """Return the function that takes these steps, with what their names stand for.
-
-        It lets go of a value after the last step that reads it.
-        """
+        """Return the function that takes these steps, with what their names stand for."""
         results = [name for *_, name in self.outs]
-        kept = {*results, *self.given}
-        lines: list[str] = []
-        for step in reversed(steps):
-            dead = [n for n in dict.fromkeys([*step.outs, *step.ins]) if n not in kept]
-            kept.update(dead)
-            if dead:
-                lines.append("".join([f"{n} = " for n in dead]) + "None")
-            target = step.outs[0] if step.single else "".join([f"{n}, " for n in step.outs])
-            lines.append(f"{target} = {step.fn}({', '.join(step.ins)})")
-        lines.append(f"def backward_pass({', '.join(self.given)}):")
-        text = "\n    ".join([*reversed(lines), f"return [{', '.join(results)}]"])
-        return compiled(text, space, "backward_pass", __file__)
+        return kept_calls.function(steps, space, self.given, results, "backward_pass", __file__)
 
 
 def _calls(kernels: Mapping[str, Kernel]) -> dict[str, Callable[..., Any]]:

@@ -15,7 +15,7 @@ from ..._core.arrays.formats import contiguous_format
 from ..._core.arrays.meta import Meta, meta
 from ..._core.errors import messages as errors, warn
 from ..._core.signals import uninterrupted
-from ..._core.state import DUAL, FUNCTION_MODE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, next_sequence_nr
+from ..._core.state import DUAL, FUNCTION_MODE, GRAD, INFERENCE, MODES, OBSERVED, PACKING, WINDOWS, next_sequence_nr
 from ..graph import saved_attributes  # noqa: F401 - gives nodes their `_saved_*`
 from ..graph.fitting import validated
 from ..graph.history import _regenerate, check_inplace, edge_of, move_hooks, offset_within, requires_grad_of
@@ -532,7 +532,7 @@ def _apply_function(ctx: PyNode, args: Sequence[Any], forward: Any, jvp: Any) ->
     return tuple(wrapped) if isinstance(raw, tuple) else wrapped[0]
 
 
-_WATCHED_MODES = GRAD | FUNCTION_MODE | PACKING | OBSERVED
+_WATCHED_MODES = GRAD | FUNCTION_MODE | PACKING | OBSERVED | WINDOWS
 
 
 def _watched(ctx: PyNode, tensors: Sequence[Tensor], args: Sequence[Any], forward: Any) -> Any:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..._core.arrays import shapes
+from ..._core.arrays import shapes, sums
 from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.placement import MANY
 from ..._core.errors.warn import once
+from ..._core.jax.caches import KERNELS
 from ..._core.state import DUAL, GRAD, MODES, UNDER_JAX
 from ..._ops.registry import Layout, TorchKernel
 from ..graph.inplace import apply_inplace
 from ..graph.node import GRAD_LOCK, AccumulateGrad
 from ..graph.record import apply, no_grad
 from ..memory.escapes import before_gradients, hold_outside
-from ..memory.strided import check_writable, placement_of_tensor, read, write
+from ..memory.strided import check_writable, operand, placement_of_tensor, read, write
 from ..memory.tensor import Tensor, born, check_counted, keep_placed, make
-from ..run import executors
+from ..run import executors, windows
+from ..run.kernel import Kernel
 from ..run.trace import Call
 from ..surface import ops
 from .hooks import hook_name, pre_hooks, replaced, same_or_error
@@ -46,7 +48,19 @@ def add(a: Tensor, b: Tensor, create: bool) -> Tensor:
     if create or MODES.bits & DUAL:
         return apply(_add_call, (a, b))
     m = a._m
-    return make(executors.add(read(a), read(b)), meta(m.shape, m.dtype, m.device))
+    return make(_sum(a, b), meta(m.shape, m.dtype, m.device))
+
+
+_SUM = Kernel(sums.plus, counted=True)
+KERNELS.shared(_SUM.traced)
+
+
+def _sum(a: Tensor, b: Tensor) -> Any:
+    """The elements of `a` plus those of `b`."""
+    if a._m.shape != b._m.shape or not windows.defers(MODES.bits):
+        return executors.add(read(a), read(b))
+    m = a._m
+    return windows.call(_SUM, (operand(a), operand(b)), (meta(m.shape, m.dtype, m.device),), True)
 
 
 def accumulate(node: AccumulateGrad, g: Any, create: bool) -> None:
@@ -102,7 +116,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
     elif old is not None:
         with no_grad():
             if (old._m.dtype, old._m.shape) == (g._m.dtype, g._m.shape):
-                put_sum(leaf, executors.add(read(old), read(g)))
+                put_sum(leaf, _sum(old, g))
                 return
             warn_of_layout(old, leaf._m)
             ops.add_(old, g)
@@ -112,7 +126,7 @@ def store_grad(leaf: Tensor, g: Tensor, create: bool) -> None:
                 want = g._m
             else:
                 g = spread(g, want.shape)
-        become_grad(leaf, beside(leaf, read(g), want if MODES.grad_layout else g._m))
+        become_grad(leaf, beside(leaf, operand(g), want if MODES.grad_layout else g._m))
 
 
 def become_grad(leaf: Tensor, g: Tensor) -> None:

@@ -30,8 +30,7 @@ from ..memory.shared import saved_value
 from ..memory.shared_values import LIVE, VersionAndValues
 from ..memory.strided import fitted, read
 from ..memory.tensor import UNSET, Storage, Tensor, make
-from ..run import joining
-from . import compile_failures
+from ..run import compile_failures, joining
 from .compiled_segments import Compiled
 from .leaf import keep_gradient
 from .task import Task

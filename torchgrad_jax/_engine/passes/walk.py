@@ -11,14 +11,15 @@ from ..._core import events
 from ..._core.arrays import devices
 from ..._core.arrays.meta import meta
 from ..._core.jax import abstract
-from ..._core.state import DUAL, GRAD, MODES, OBSERVED, UNDER_JAX
+from ..._core.state import DUAL, GRAD, MODES, OBSERVED, UNDER_JAX, WINDOWS
 from ..graph.fitting import fitted
 from ..graph.node import AccumulateGrad, Node
 from ..graph.record import apply
 from ..graph.saved import ALTERED, check_attached, unpack_arrays, unpack_for_nothing
 from ..memory.escapes import before_gradients
-from ..memory.strided import read
+from ..memory.strided import operand, read
 from ..memory.tensor import Tensor, make
+from ..run import windows
 from .hooks import hook_name, post_hooks, pre_hooks, swapped
 from .leaf import accumulate, add, clone_call, spread
 from .second import own, recorded_gradients
@@ -105,7 +106,7 @@ def _run(
 ) -> list[Tensor | None]:
     """The pass itself: all of the graph at once if nobody watches, or what it comes to in parts and node by node."""
     bits, outer, whole = MODES.bits, MODES.graph_task, None
-    compiles = not (create or bits & (DUAL | OBSERVED) or MODES.run.node_by_node) and MODES.grad_layout
+    compiles = not (create or bits & (DUAL | OBSERVED | WINDOWS) or MODES.run.node_by_node) and MODES.grad_layout
     if compiles and bits <= GRAD and len(roots) == 1 and not (targets and accumulate) and MODES.run.at_once:
         (root, nr), g = roots[0], grads[0]
         if g._m.device.type != "meta":
@@ -128,9 +129,11 @@ def _run(
         task.current, task.calling = None, False
         for callback in task.callbacks:  # a callback may queue another
             callback()
-        return task.captured
     finally:
         MODES.own |= {"graph_task": outer, "bits": bits}
+    if outer is None and bits & WINDOWS:
+        windows.cut("a backward pass ends")
+    return task.captured
 
 
 def _run_nodes(task: Task, compiles: bool) -> None:
@@ -302,12 +305,19 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
     if task.create or MODES.bits & DUAL:  # each gradient is an op of its own, and has a tangent
         by_pos = recorded_gradients(node, gp, cts, present, wanted)
         return [by_pos[p] if e is not None and p in by_pos else None for p, e in zip(positions, edges)]
-    at_once = MODES.run.at_once
-    args = [g._st.array if g._al is None and at_once else read(g) for g in cts if g is not None]
+    at_once, deferring = MODES.run.at_once, MODES.bits & WINDOWS and windows.defers(MODES.bits)
+    if deferring:
+        args = [operand(g) for g in cts if g is not None]
+    else:
+        args = [g._st.array if g._al is None and at_once else read(g) for g in cts if g is not None]
     args += unpack_arrays(node, task.unpacked)
     pick = None if len(wanted) == len(gp.inputs) else tuple(wanted)
     kernel = gp.vjps.get((present, pick)) or gp.vjp(present, pick)
-    values = (kernel.run or kernel)(*args)
+    if deferring and not gp.alone:
+        metas = gp.metas if pick is None else [gp.metas[p] for p in pick]
+        values = windows.call(kernel, args, metas, False)
+    else:
+        values = (kernel.run or kernel)(*map(windows.arrived, args))
     if pick is not None:
         values = dict(zip(pick, values))
     out: list[Any] = []

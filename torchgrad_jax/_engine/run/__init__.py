@@ -5,7 +5,9 @@ Lives here: `trace.py`, where a function with its static arguments is a `Call`, 
 whose sizes may be symbols; `templates.py`, from which plans for shapes that were never met are made without a trace;
 `kernel.py`, which gives a kernel to NumPy or to XLA; `executors.py`, what NumPy does without code for it; `jvp.py`, the
 tangents of a plan; `joining.py` and `numbers_apart.py`, which keep the number of kernels small; `kept_calls.py`,
-kernels that start together and keep their bits.
+kernels that start together and keep their bits; `windows.py`, kernels that are put off until a value is read,
+`window_programs.py`, what these run as, and `window_counts.py`, what they did; `compile_failures.py`, which logs why a
+program of several kernels could not run.
 
 May import: `_core` and `_ops`. Nothing here knows a tensor.
 

@@ -24,6 +24,7 @@ from ..._core.host import choice
 from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.private import options_of_xla
+from ..._core.written_code import compiled
 from . import executors
 from .kernel import Kernel
 
@@ -58,6 +59,9 @@ def together(
     kernels: Mapping[str, Kernel],
     space: dict[str, Any],
     results: Sequence[str],
+    *,
+    fused: bool = False,
+    name: str = "backward_pass",
 ) -> list[Step] | None:
     """Return the steps with programs in the place of several kernels each, or None where there are none to join.
 
@@ -67,10 +71,13 @@ def together(
         kernels: by name, the kernels that the steps call.
         space: what the names of functions stand for; the programs are added.
         results: the names of the values that are read afterwards.
+        fused: whether XLA may put the calls into one another and fuse across kernels, which gives other last bits.
+        name: what the programs are called, where kernels are listed.
     """
-    if not _options():
+    if not (fused or _options()):
         return None
-    programs = {id(s): _in_xla(s, kernels) for s in steps}
+    options: dict[str, Any] = {} if fused else _options()
+    programs = {id(s): kernels[s.fn].fusable if fused else _in_xla(s, kernels) for s in steps}
     there, pending, out = {*given}, [*steps], []
     while pending:
         group: list[Step] = []
@@ -91,7 +98,7 @@ def together(
                 group = taken
         if len(group) > 1:
             read = {*results}.union(*[s.ins for s in pending])
-            out.append(_program(group, [programs[id(s)] for s in group], read, space))
+            out.append(_program(group, [programs[id(s)] for s in group], read, space, name, options))
         else:
             out += group
     return out if len(out) < len(steps) else None
@@ -104,20 +111,57 @@ def _in_xla(step: Step, kernels: Mapping[str, Kernel]) -> Callable[..., Any] | N
     return kernels[step.fn].joinable
 
 
-def _program(group: Sequence[Step], fns: Sequence[Any], read: set[str], space: dict[str, Any]) -> Step:
+def _program(
+    group: Sequence[Step],
+    fns: Sequence[Any],
+    read: set[str],
+    space: dict[str, Any],
+    called: str,
+    options: dict[str, Any],
+) -> Step:
     """Return one step for several, and add the program that it calls to `space`."""
     made = [n for s in group for n in s.outs]
     ins = [*dict.fromkeys([n for s in group for n in s.ins if n not in {*made}])]
     outs = [n for n in made if n in read]
 
-    def backward_pass(*values: Any) -> list[Any]:
+    def joined(*values: Any) -> list[Any]:
         env = dict(zip(ins, values))
         for s, fn in zip(group, fns):
             found = fn(*[env[n] for n in s.ins])
             env.update(zip(s.outs, [found] if s.single else found))
         return [env[n] for n in outs]
 
+    joined.__name__ = joined.__qualname__ = called
     name = f"p{len(space)}"
     KERNELS.compiled()
-    space[name] = jit(backward_pass, compiler_options=_options())
+    space[name] = jit(joined, compiler_options=options)
     return Step(outs, name, ins)
+
+
+def function(
+    steps: Sequence[Step], space: dict[str, Any], given: Sequence[str], results: Sequence[str], name: str, file: str
+) -> Any:
+    """Return the function that takes these steps, with what their names stand for.
+
+    It lets go of a value after the last step that reads it.
+
+    Args:
+        steps: the steps.
+        space: what the names of functions stand for.
+        given: the names of its arguments.
+        results: the names of what it gives.
+        name: its own name.
+        file: who has written it.
+    """
+    kept = {*results, *given}
+    lines: list[str] = []
+    for step in reversed(steps):
+        dead = [n for n in dict.fromkeys([*step.outs, *step.ins]) if n not in kept]
+        kept.update(dead)
+        if dead:
+            lines.append("".join([f"{n} = " for n in dead]) + "None")
+        target = step.outs[0] if step.single else "".join([f"{n}, " for n in step.outs])
+        lines.append(f"{target} = {step.fn}({', '.join(step.ins)})")
+    lines.append(f"def {name}({', '.join(given)}):")
+    text = "\n    ".join([*reversed(lines), f"return [{', '.join(results)}]"])
+    return compiled(text, space, name, file)

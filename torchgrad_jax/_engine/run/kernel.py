@@ -31,13 +31,13 @@ from .numbers_apart import apart
 from .program import Slice
 
 Owner: TypeAlias = Callable[[], Any]
-By: TypeAlias = Literal["", "numpy", "look", "put", "xla", "xla alone", "others"]
+By: TypeAlias = Literal["", "numpy", "look", "put", "xla", "xla alone", "others", "given"]
 """Who computes a kernel.
 
 `numpy`: NumPy code. `look`: nobody, since the results are arguments in other shapes. `put`: NumPy, which puts a few
 elements into the first argument. `xla`: XLA, and it may start the kernel together with others. `xla alone`: XLA, with
-options of its own, or with other bits inside of a larger program. `others`: several kernels. Nothing: that is not known
-before the first call.
+options of its own, or with other bits inside of a larger program. `others`: several kernels. `given`: nobody, since the
+result is one of the arguments. Nothing: that is not known before the first call.
 """
 _VALUES = frozenset((np.ndarray, ArrayImpl, bool, int, float, complex))
 _NUMBERS = (bool, int, float, complex)
@@ -59,7 +59,7 @@ class Kernel:
 
     __slots__ = (
         "__weakref__", "_alone", "_counted", "_decide", "_fn", "_is_forward", "_owner", "_traced", "_valued", "by",
-        "put", "run", "shared",
+        "effects", "put", "run", "shared", "untraced",
     )  # fmt: skip
 
     def __init__(
@@ -74,6 +74,10 @@ class Kernel:
         self._fn, self._alone, self._owner, self._is_forward, self._counted = fn, alone, owner, is_forward, counted
         self._traced: Any = None
         self._valued: Any = None
+        self.effects = False
+        """Whether it does more than to give results, such as to print: then each call of it counts, and their order."""
+        self.untraced = False
+        """Whether nobody knows yet that it can be traced: that is found out when it is first called."""
         self._decide: Callable[[Kernel, Sequence[Any]], None] | None = None
         """What is left to decide when it is first called, with values."""
         self.by: By = "xla"
@@ -85,11 +89,17 @@ class Kernel:
         """For `put`: puts the elements into memory that may change, given the arguments but the first."""
 
     @staticmethod
-    def of_others(run: Callable[..., Any]) -> Kernel:
+    def of_others(run: Callable[..., Any], by: By = "others") -> Kernel:
         """Return a function that calls several kernels, or none, as if it were one."""
         made = Kernel(None)
-        made.by, made.run = "others", run
+        made.by, made.run = by, run
         return made
+
+    @property
+    def name(self) -> str:
+        """What its function is called, for messages."""
+        fn = self._fn or self.run
+        return str(getattr(fn, "__name__", "a kernel")).removeprefix("torch.")
 
     # -- for XLA
     @property
@@ -114,6 +124,11 @@ class Kernel:
         return (self.shared or self.valued) if self.by in ("xla", "look") else None
 
     @property
+    def fusable(self) -> Callable[..., Any] | None:
+        """What XLA may fuse with other kernels; None for what is several kernels."""
+        return None if self.by == "others" else self.valued
+
+    @property
     def in_numpy(self) -> bool:
         """Whether NumPy computes it, or nobody; before the first call that may not be known."""
         return self.by in ("numpy", "look", "put")
@@ -133,6 +148,16 @@ class Kernel:
     def __call__(self, *args: Any) -> Any:
         run = self.run
         return self._first(args) if run is None else run(*args)
+
+    def trace(self, args: Sequence[Any]) -> None:
+        """Find out who computes it and what is wrong with it, before it is called. `args` may be shapes."""
+        self.effects = bool(self.valued.trace(*args).jaxpr.effects)
+        decide = self._decide
+        if decide is not None:
+            decide(self, args)
+            if self._decide is decide:
+                self._decide = None
+        self.untraced = False
 
     def _first(self, args: Sequence[Any]) -> Any:
         """Call it before `run` is known, and find that out if the arguments have values."""
@@ -193,6 +218,7 @@ def of_steps(
         is_forward: whether it is its plan's forward.
     """
     kernel = Kernel(*_with_rules(fn, steps), owner, is_forward=is_forward)
+    kernel.effects = bool(steps.program.effects)
     if device.type != "cpu":
         _elsewhere(kernel, device)
         return kernel
@@ -219,6 +245,7 @@ def traced_later(
 ) -> Kernel:
     """Return a kernel that is traced when it is first called; its arguments and results may be trees."""
     kernel = Kernel(fn, alone, owner, is_forward=is_forward)
+    kernel.untraced = True
     if device.type != "cpu":
         _elsewhere(kernel, device)
     else:

@@ -288,7 +288,7 @@ class Plan:
             jaxpr, outs = self._traced(fn)
             steps, passed = Program(jaxpr).all(self.single), templates.passed_on(jaxpr.jaxpr)
         if self.single and passed is not None:
-            self._run_by(Kernel.of_others(_forwarding(passed)))
+            self._run_by(Kernel.of_others(_forwarding(passed), "given"))
         else:
             self._compile(self.fn, steps, self._form(casts))
         unreal = self.device.type == "meta"

@@ -15,7 +15,7 @@ from ...._core.arrays.python_numbers import form_of
 from ...._core.errors.messages import AsWritten
 from ...._core.python_objects import parts_of
 from ...._core.signals import uninterrupted
-from ...._core.state import MODES, UNDER_JAX
+from ...._core.state import MODES, UNDER_JAX, WINDOWS
 from ...._engine.memory.tensor import Tensor
 from ..arguments.changed_numbers import drifted_numbers, put_plain_numbers, take_scalars
 from ..arguments.number_arguments import NumberArguments
@@ -50,7 +50,7 @@ class PythonWatch:
         self.observer = Observer()
         self._fn, self._flat, self.is_object = fn, flat, is_object
         self.guards.are_there([fn, *flat])
-        self._modes = MODES.bits & ~UNDER_JAX
+        self._modes = MODES.bits & ~(UNDER_JAX | WINDOWS)
         self._log: NumberLog | None = None
         self._taken = 0
         self._settled = False
@@ -222,7 +222,7 @@ class PythonWatch:
         """Put back what the trace has changed; what cannot be put back, in words."""
         self.observer.restore()
         self.guards.restore()
-        MODES.bits = MODES.bits & UNDER_JAX | self._modes
+        MODES.bits = MODES.bits & (UNDER_JAX | WINDOWS) | self._modes
         return self.describe_change()
 
     def undo_call(self) -> None:
@@ -231,11 +231,11 @@ class PythonWatch:
         self.observer.restore()
         self.guards.restore()
         self.guards.forget_arguments()
-        MODES.bits = MODES.bits & UNDER_JAX | self._modes
+        MODES.bits = MODES.bits & (UNDER_JAX | WINDOWS) | self._modes
 
     @property
     def _modes_changed(self) -> bool:
-        return MODES.bits & ~UNDER_JAX != self._modes
+        return MODES.bits & ~(UNDER_JAX | WINDOWS) != self._modes
 
     def describe_change(self) -> str | None:
         """What the function has changed in Python, in words."""

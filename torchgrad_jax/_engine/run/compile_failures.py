@@ -1,4 +1,4 @@
-"""A compiled backward pass that fails: the pass runs node by node, and a debug log says why."""
+"""A compiled backward pass or window that fails: it runs kernel by kernel, and a debug log says why."""
 
 from __future__ import annotations
 
@@ -20,10 +20,15 @@ def note(error: Exception, what: str, args: Sequence[Any]) -> bool:
     Raises:
         error: it comes from code of the user, which ran in the middle of it: a signal handler.
     """
-    if _raised_in(error.__traceback__) not in _LIBRARIES:
+    if is_users(error):
         raise error
     log.debug("%s could not run compiled and runs node by node: %r", what, error)
     return not any(isinstance(x, jax.core.Tracer) for x in args)
+
+
+def is_users(error: Exception) -> bool:
+    """Whether code of the user raised it, which ran in the middle of something else: a signal handler."""
+    return _raised_in(error.__traceback__) not in _LIBRARIES
 
 
 def _raised_in(traceback: TracebackType | None) -> str:

@@ -138,6 +138,7 @@ WINGS: Mapping[str, tuple[str, ...]] = {
         "c_functions",
         "written_code",
         "builtin_functions",
+        "homes",
         "signals",
         "state",
         "events",

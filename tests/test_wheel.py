@@ -12,7 +12,7 @@ from torchgrad_jax.version import __version__
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "torchgrad_jax"
-MOST_BYTES = 2_350_000
+MOST_BYTES = 2_450_000
 """Two thirds are code, a quarter docstrings and comments, the rest the index of the files."""
 
 BUILD = "import setuptools.build_meta as b, sys; print(b.build_wheel(sys.argv[1]))"

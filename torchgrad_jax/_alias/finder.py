@@ -18,7 +18,7 @@ from typing import Any
 from .. import version
 from .._bridge.compile.stance import POLICY
 from .._core.errors.messages import no_such_name
-from .._core.jax.homes import restore_homes
+from .._core.homes import restore_homes
 from .._core.signals import uninterrupted
 from .names import PACKAGE, LoaderAround, NamingFinder, name_all
 

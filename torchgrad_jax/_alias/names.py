@@ -12,7 +12,7 @@ import sys
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
-from .._core.jax.homes import rename_home
+from .._core.homes import rename_home
 
 PACKAGE = "torchgrad_jax"
 _OWN = frozenset([

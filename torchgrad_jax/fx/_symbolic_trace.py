@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import Any
 
-from .._core.jax.homes import home_of
+from .._core.homes import home_of
 from .._core.signals import contextmanager
 from .._engine.memory.tensor import Tensor
 from ..nn import Module, Parameter, Sequential

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from .._core.jax.homes import home_of
+from .._core.homes import home_of
 from .immutable_collections import immutable_dict, immutable_list
 
 Target = Callable[..., Any] | str

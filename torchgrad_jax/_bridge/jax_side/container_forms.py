@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..._core.jax.homes import home_of
+from ..._core.homes import home_of
 from ..._engine.memory.tensor import Tensor
 
 Form = list[Any]

@@ -22,7 +22,7 @@ from jax.extend.core import InconclusiveDimensionOperation
 from ..._core.arrays import devices
 from ..._core.errors.messages import AsWritten, NoDerivative, Unsupported
 from ..._core.files.atomic import replacing
-from ..._core.jax.homes import home_of
+from ..._core.homes import home_of
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.target import platform, traced_for
 from ..._core.jax.x64 import of_c

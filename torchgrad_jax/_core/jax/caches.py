@@ -22,8 +22,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from ..homes import home_of
 from ..signals import uninterrupted
-from .homes import home_of
 from .private import LOWERED, TRACED
 
 F = TypeVar("F", bound=Callable[..., Any])

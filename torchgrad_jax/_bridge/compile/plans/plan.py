@@ -20,7 +20,6 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Literal
 
 from ...._core.jax.private import cost_of_module
 from ...._core.jax.target import Target
@@ -252,6 +251,8 @@ def _held(jaxpr: Any) -> list[Held]:
 
     Inputs begin as `outside_value`, or are those of the program; `stop_gradient` gives what it is given.
     """
+    from jax.extend.core import Literal  # which takes a while to import
+
     same: dict[Any, Any] = {}
     last: dict[Any, int] = {}
     for i, eqn in enumerate(jaxpr.eqns):

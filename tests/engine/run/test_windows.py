@@ -577,7 +577,7 @@ def test_hooks_see_gradients_and_packed_values():
 
 def test_the_way_is_that_of_a_thread_and_of_a_block():
     with pytest.raises(ValueError, match="'strict', 'windows', 'fused', not 'lazy'"):
-        eager("lazy")
+        eager("lazy")  # type: ignore[arg-type]  # on purpose
     with eager("windows"):
         x = torch.ones(3).sin().cos()
         with eager("strict"):

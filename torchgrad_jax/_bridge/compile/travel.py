@@ -43,7 +43,7 @@ def _compiled(low: Lowered) -> jax.stages.Compiled:
 
 def _kind(low: Lowered) -> dict[str, str]:
     here = low.target is None
-    devices = _compiled(low).runtime_executable().local_devices() if here else low.target.devices
+    devices = programs_ahead.executable_of(_compiled(low)).local_devices() if here else low.target.devices
     return programs_ahead.kind_of(devices[0])
 
 

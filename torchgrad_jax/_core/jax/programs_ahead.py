@@ -52,9 +52,17 @@ def key_of(module: Any, kind: dict[str, str]) -> str:
     return f"{name}-ahead-{found.hexdigest()}"
 
 
+def executable_of(compiled: jax.stages.Compiled) -> Any:
+    """Return XLA's own object of a compiled program."""
+    found = compiled.runtime_executable()
+    if found is None:
+        raise RuntimeError("this program has no executable of XLA's, so it cannot be kept")
+    return found
+
+
 def program_of(compiled: jax.stages.Compiled) -> bytes:
     """Return a compiled program as bytes, as JAX keeps programs in files."""
-    serialized = compiled.runtime_executable().serialize()
+    serialized = executable_of(compiled).serialize()
     return COMPILATION_CACHE.compress_executable(COMPILATION_CACHE.combine_executable_and_time(serialized, 0))
 
 

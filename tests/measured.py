@@ -120,13 +120,19 @@ class Measuring:
         return result
 
 
-def table(notes: Mapping[str, float]) -> str:
-    """The text of `seconds.txt`: the time of each function's cases, and of the cases that take much longer."""
+def table(notes: Mapping[str, float], kept: Mapping[str, float] | None = None) -> str:
+    """The text of `seconds.txt`: the time of each function's cases, and of the cases that take much longer.
+
+    Args:
+        notes: what tests took.
+        kept: what the table says of other functions and cases.
+    """
     functions: defaultdict[str, list[float]] = defaultdict(list)
     for test, seconds in notes.items():
         functions[_function(test)].append(seconds)
     usual = {name: sorted(found)[len(found) // 2] for name, found in functions.items()}
-    lines = {name: t for name, t in usual.items() if t >= _LEAST}
+    lines = dict(kept or {})
+    lines |= {name: t for name, t in usual.items() if t >= _LEAST}
     lines |= {test: t for test, t in notes.items() if t >= 2 * usual[_function(test)] + _FEW}
     files: defaultdict[str, list[str]] = defaultdict(list)
     for test, seconds in sorted(lines.items()):
@@ -142,9 +148,9 @@ def main(folder: str) -> int:
         for line in file.read_text(encoding="utf-8").splitlines():
             seconds, test = line.split("\t", 1)
             notes[test] = float(seconds)
-    known = Seconds.stored()._known
     met = {_function(test) for test in notes}
-    FILE.write_text(table({t: s for t, s in known.items() if _function(t) not in met} | notes), encoding="utf-8")
+    others = {t: s for t, s in Seconds.stored()._known.items() if _function(t) not in met}
+    FILE.write_text(table(notes, others), encoding="utf-8")
     sys.stdout.write(f"{len(notes)} tests take {sum(notes.values()):.0f} s of CPU time\n")
     return 0
 

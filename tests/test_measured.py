@@ -63,3 +63,9 @@ def test_what_did_not_run_keeps_its_time(tmp_path, monkeypatch):
     found = Seconds.stored()
     assert found.of(TESTS[5]) == 0.5
     assert found.of("tests/test_b.py::test_slow[7]") == 8
+
+
+def test_what_was_not_measured_again_keeps_its_lines():
+    known = {"a.py::f": 0.1, "a.py::f[long]": 5.0, "a.py::f[longer]": 7.0}
+    lines = table({"b.py::g[1]": 2.0, "b.py::g[2]": 2.0}, known)
+    assert lines == "a.py\n\t0.1\tf\n\t5\tf[long]\n\t7\tf[longer]\nb.py\n\t2\tg\n"

@@ -265,7 +265,7 @@ def test_generated_code_shadows_no_parameter():
     """Whatever a parameter is called, the generated function's own names start with an underscore."""
     for row in ROWS:
         fn = getattr(bind.ops, row.name)
-        parameters = set(inspect.signature(fn).parameters)
+        parameters = set(inspect.signature(fn, follow_wrapped=False).parameters)
         own = {v for v in fn.__code__.co_varnames if v not in parameters}
         assert all(v.startswith("_") for v in own), row.name
         assert all(v.startswith("_") for v in fn.__globals__ if v != row.name and v != fn.__name__), row.name

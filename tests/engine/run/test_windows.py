@@ -20,6 +20,7 @@ import pytest
 
 import torchgrad_jax as torch
 from tests.expressions import exact
+from torchgrad_jax._core.arrays import placement, summands
 from torchgrad_jax._core.state import MODES, WINDOWS
 from torchgrad_jax._engine.memory.strided import operand
 from torchgrad_jax._engine.memory.tensor import held_by, make
@@ -32,11 +33,16 @@ eager = torch.interop.eager
 
 @pytest.fixture(autouse=True)
 def everything(monkeypatch):
-    """Put off NumPy's kernels, too, and count from 0."""
+    """Put off NumPy's kernels, too, and count from 0. What earlier tests have spread over devices is no matter here."""
     monkeypatch.setattr(windows, "PUT_OFF", windows.PUT_OFF | {"numpy", "look"})
+    spread = [(held, [*held]) for held in (placement.MANY, summands.SEVERAL)]
+    for held, _ in spread:
+        held.clear()
     with eager("strict"):
         torch.interop.windows(reset=True)
         yield
+    for held, was in spread:
+        held[:] = was
 
 
 @pytest.fixture

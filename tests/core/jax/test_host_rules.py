@@ -61,7 +61,9 @@ def test_rules_run_with_the_setting_of_the_process(wrap):
         assert slope(x) == pytest.approx(6 * 0.5**5)
         assert jax.grad(slope)(x) == pytest.approx(30 * 0.5**4)
     assert {which for which, _ in ran} == {"forward", "backward", "rule"}
-    assert {setting for _, setting in ran} == {process}
+    # From JAX 0.12 on a rule that a backward rule calls is the one exception: see `host_rules.py`.
+    nested = {("rule", not process)} if jax.__version_info__ >= (0, 12) else set()
+    assert {setting for note in ran if note not in nested for _, setting in [note]} == {process}
 
 
 def test_kernels_of_the_package_keep_their_rules():

@@ -61,8 +61,8 @@ def _giving_jaxpr(rule: Callable[..., Any]) -> Callable[..., Any]:
 
 
 _TRACES_INSIDE = jax.__version_info__ < (0, 12)
-"""Whether a rule can be traced while JAX differentiates. Later JAX leaves values of the outer trace in the steps, so there
-the rules that a backward rule calls are left as they are."""
+"""Whether a rule can be traced while JAX differentiates. Later JAX leaves values of the outer trace in the steps, so
+there the rules that a backward rule calls are left as they are."""
 
 
 def _giving_arrays(rule: Callable[..., Any]) -> Callable[..., Any]:
@@ -70,7 +70,7 @@ def _giving_arrays(rule: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         at = [i for i, x in enumerate(args) if isinstance(x, jax.Array)]
-        if any(isinstance(x, jax.core.Tracer) for x in args) and not _TRACES_INSIDE:
+        if not _TRACES_INSIDE:
             return rule(*args)
         results: list[Any] = []
 

@@ -28,6 +28,7 @@ from .accelerator_steps import (
     HIGHEST,
     RATE,
     cross_entropy_jax,
+    jax_step,
     mlp,
     mlp_arrays,
     mlp_jax,
@@ -142,17 +143,8 @@ def ours(name: str, dtype: str) -> Figures:
 def by_hand(name: str, dtype: str, target: Any) -> Figures:
     """The step of arrays."""
     arrays, _, loss = STEPS[name]
-    params, batch = arrays(False)
-
-    def given(a: np.ndarray) -> Any:
-        return jnp.asarray(a).astype(dtype) if a.dtype.kind == "f" else jnp.asarray(a)
-
-    def step(p: Any, x: Any, y: Any) -> Any:
-        value, g = jax.value_and_grad(loss)(p, x, y)
-        return value, jax.tree.map(lambda p, g: p - jnp.asarray(RATE, p.dtype) * g, p, g)
-
-    xs = {k: given(a) for k, a in params.items()}, *map(given, batch.values())
-    return figures(compiled(target.lower(jax.jit(step, donate_argnums=0), xs), target))
+    run, *given = jax_step(arrays, loss, dtype, False)
+    return figures(compiled(target.lower(run, tuple(given)), target))
 
 
 def measured(names: Sequence[str] = TARGETS, only: str = "") -> Iterator[tuple[str, Figures, Figures]]:

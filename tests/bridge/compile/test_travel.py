@@ -1,6 +1,7 @@
 """`step.save` and `step.load`: programs that were compiled in one process run in another, which compiles nothing."""
 
 import ast
+import errno
 
 import jax
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import torchgrad_jax as torch
 from tests.core.jax.test_kernel_files import said
 from torchgrad_jax._bridge.compile.travel import write_to_cache
+from torchgrad_jax._core.files import atomic
 from torchgrad_jax._core.jax import kernel_archives, programs_ahead
 
 PROGRAM = """
@@ -128,6 +130,18 @@ def test_the_bytes_of_a_file_are_artifacts_as_torch_knows_them(saved, added):
     info = torch.compiler.load_cache_artifacts(saved.read_bytes())
     assert info.inductor_artifacts == [*added]
     assert len(added) == 1
+
+
+def test_a_file_that_cannot_be_written_stays_as_it_was(saved, monkeypatch):
+    def full(fd):
+        raise OSError(errno.ENOSPC, "no space left")
+
+    before = saved.read_bytes()
+    monkeypatch.setattr(atomic, "_sync", full)
+    with pytest.raises(OSError, match="no space left"):
+        torch.compile(lambda x: x * 3).save(saved, torch.ones(5))
+    assert saved.read_bytes() == before
+    assert [p.name for p in saved.parent.iterdir()] == [saved.name]
 
 
 def test_a_program_that_calls_functions_of_this_process_stays_here(tmp_path):

@@ -7,7 +7,6 @@ import os
 import time
 import types
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -51,7 +50,7 @@ from .programs import Programs
 from .stance import POLICY, ProgramCounter
 from .trace.apart import ONE_MEMORY
 from .trace.first_calls import Once
-from .travel import archive_of, load
+from .travel import load, save
 from .verification import StaleProgramError, Verification
 
 _OTHER_MODES = IN_RUN | DUAL | OBSERVED | PACKING | FUNCTION_MODE
@@ -220,12 +219,16 @@ class Compiled:
             RuntimeError: if the function runs as it is written, or if its program calls functions of this process.
 
         Example:
+            >>> import tempfile
             >>> import torchgrad_jax as torch
             >>> double = torch.compile(lambda x: x * 2)
-            >>> double.save("double.bin", torch.ones(3))  # doctest: +SKIP
-            >>> double.load("double.bin")  # doctest: +SKIP
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     double.save(f"{folder}/double.bin", torch.ones(3))
+            ...     double.load(f"{folder}/double.bin")
+            >>> double(torch.ones(3))
+            tensor([2., 2., 2.])
         """
-        Path(path).write_bytes(archive_of(self.lower(*args, **kwargs)))
+        save(path, self.lower(*args, **kwargs))
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Use the programs of a file that `save` has written, instead of compiling them.

@@ -16,6 +16,7 @@ from typing import Any
 
 import jax
 
+from ..._core.files.atomic import replacing
 from ..._core.jax import programs_ahead
 from ..._core.jax.kernel_archives import packed, unpacked, why_not
 from ..._core.jax.kernel_files import without_files
@@ -32,7 +33,17 @@ def archive_of(low: Lowered) -> bytes:
 def write_to_cache(low: Lowered, folder: str | os.PathLike[str]) -> None:
     """Compile a program and that of its backward pass for processes that have a folder as `TORCHGRAD_JAX_CACHE`."""
     for key, value in _programs(low):
-        programs_ahead.write(folder, key, value)
+        _write(programs_ahead.file_in_cache(folder, key), value)
+
+
+def save(path: str | os.PathLike[str], low: Lowered) -> None:
+    """Write a program and that of its backward pass to a file; see `Compiled.save`."""
+    _write(path, archive_of(low))
+
+
+def _write(path: str | os.PathLike[str], data: bytes) -> None:
+    with replacing(path) as file:
+        file.write(data)
 
 
 def _compiled(low: Lowered) -> jax.stages.Compiled:
@@ -72,4 +83,4 @@ def load(path: str | os.PathLike[str], fn: Any) -> None:
         programs_ahead.add(key, value)
 
 
-__all__ = ["archive_of", "load", "write_to_cache"]
+__all__ = ["archive_of", "load", "save", "write_to_cache"]

@@ -70,8 +70,6 @@ def _giving_arrays(rule: Callable[..., Any]) -> Callable[..., Any]:
 
     def run(*args: Any) -> Any:
         at = [i for i, x in enumerate(args) if isinstance(x, jax.Array)]
-        if not _TRACES_INSIDE:
-            return rule(*args)
         results: list[Any] = []
 
         def of_arrays(*arrays: Any) -> list[Any]:
@@ -83,7 +81,7 @@ def _giving_arrays(rule: Callable[..., Any]) -> Callable[..., Any]:
         found = iter(evaluate(with_rules_of_host(made.jaxpr), [*made.consts, *[args[i] for i in at]]))
         return [next(found) if isinstance(x, jax.Array) else x for x in results]
 
-    return run
+    return run if _TRACES_INSIDE else rule
 
 
 _RULES = {"fwd_jaxpr_thunk": _giving_jaxpr, "jvp_jaxpr_fun": _giving_jaxpr, "bwd": _giving_arrays}

@@ -72,12 +72,11 @@ def add(key: str, value: bytes) -> None:
     _tell_jax()
 
 
-def write(folder: str | os.PathLike[str], key: str, value: bytes) -> None:
-    """Keep a program for the processes that have this folder as `TORCHGRAD_JAX_CACHE`."""
+def file_in_cache(folder: str | os.PathLike[str], key: str) -> Path:
+    """Return where processes that have this folder as `TORCHGRAD_JAX_CACHE` look for a program; its folder is made."""
     there = Path(folder) / _IN_CACHE
     there.mkdir(parents=True, exist_ok=True)
-    (there / f".{key}").write_bytes(value)
-    (there / f".{key}").replace(there / key)  # a process that reads it meanwhile finds it whole
+    return there / key
 
 
 def look_in_cache() -> None:
@@ -145,4 +144,4 @@ class _WithPrograms(CacheInterface):
             self._files.put(key, value)
 
 
-__all__ = ["add", "key_of", "kind_of", "look_in_cache", "program_of", "write"]
+__all__ = ["add", "executable_of", "file_in_cache", "key_of", "kind_of", "look_in_cache", "program_of"]

@@ -228,7 +228,8 @@ def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any], mode: int) -> 
     kernel = None if plan is None else plan.kernel
     if plan is None or kernel is None or kernel.put is None:
         return None
-    xs = [*map(windows.arrived, xs)]
+    if mode & WINDOWS:
+        xs = [*map(windows.arrived, xs)]
     gp = _gradient_of_write(call, plan, mask << 1 | me._rg, leaves)
     if gp is not None and 0 in gp.saved_in:
         return None

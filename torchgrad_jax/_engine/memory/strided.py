@@ -551,7 +551,8 @@ def operand(t: Tensor) -> Any:
 
     Reading a view is a step of the window, too, where XLA does it or the storage is pending.
     """
-    if not windows.defers(MODES.bits):
+    mode = MODES.bits
+    if not mode & WINDOWS or not windows.defers(mode):
         return read(t)
     al, st = t._al, t._st
     if al is None:

@@ -72,8 +72,11 @@ def held_by(st: Storage) -> Any:
     return st.array
 
 
-def own_array(st: Storage) -> Any:
-    """The array of a storage, which holds it itself from now on: references to the array tell who else has it."""
+def keep_arrived(st: Storage) -> Any:
+    """Return the array of a storage, and keep that there in the place of a `Pending`.
+
+    How many references there are to the array tells who else has it.
+    """
     array = st.array
     if _ARRAY.__get__(st).__class__ is Pending:
         _ARRAY.__set__(st, array)

@@ -41,8 +41,8 @@ def hold_pending() -> None:
     """Let storages of this process hold `Pending`s: from now on, who reads `Storage.array` gets what has arrived."""
 def held_by(st: Storage) -> Any:
     """What a storage holds: its array, or a `Pending` for one that is not there yet."""
-def own_array(st: Storage) -> Any:
-    """The array of a storage, which holds it itself from now on: references to the array tell who else has it."""
+def keep_arrived(st: Storage) -> Any:
+    """Return the array of a storage, and keep that there in the place of a `Pending`."""
 def _put_in_place(st: Any, value: Any) -> None:
     """Keep a value in a storage that is spread over several devices."""
 class PlacedStorage(Storage):

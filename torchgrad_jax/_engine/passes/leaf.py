@@ -9,7 +9,7 @@ from ..._core.arrays.meta import Meta, meta
 from ..._core.arrays.placement import MANY
 from ..._core.errors.warn import once
 from ..._core.jax.caches import KERNELS
-from ..._core.state import DUAL, GRAD, MODES, UNDER_JAX
+from ..._core.state import DUAL, GRAD, MODES, UNDER_JAX, WINDOWS
 from ..._ops.registry import Layout, TorchKernel
 from ..graph.inplace import apply_inplace
 from ..graph.node import GRAD_LOCK, AccumulateGrad
@@ -57,7 +57,7 @@ KERNELS.shared(_SUM.traced)
 
 def _sum(a: Tensor, b: Tensor) -> Any:
     """The elements of `a` plus those of `b`."""
-    if a._m.shape != b._m.shape or not windows.defers(MODES.bits):
+    if not MODES.bits & WINDOWS or a._m.shape != b._m.shape or not windows.defers(MODES.bits):
         return executors.add(read(a), read(b))
     m = a._m
     return windows.call(_SUM, (operand(a), operand(b)), (meta(m.shape, m.dtype, m.device),), True)

@@ -317,7 +317,7 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         metas = gp.metas if pick is None else [gp.metas[p] for p in pick]
         values = windows.call(kernel, args, metas, False)
     else:
-        values = (kernel.run or kernel)(*map(windows.arrived, args))
+        values = (kernel.run or kernel)(*(map(windows.arrived, args) if deferring else args))
     if pick is not None:
         values = dict(zip(pick, values))
     out: list[Any] = []

@@ -20,7 +20,7 @@ from ...._core.arrays.meta import Meta
 from ...._core.jax.own_kernels import jit
 from ...._core.jax.target import lower
 from ...._core.jax.x64 import of_c, with_x64
-from ...._engine.memory.tensor import Tensor, own_array
+from ...._engine.memory.tensor import Tensor, keep_arrived
 
 
 class Donating:
@@ -88,7 +88,7 @@ def spare(leaf: Tensor, m: Meta) -> Any:
     if g is not None and g.__class__ is Tensor and g._m is m and g._al is None and g._x is None:
         st = g._st
         alone = sys.getrefcount(g) == _ALONE + 1 and sys.getrefcount(st) == _ALONE + 2
-        array = own_array(st)
+        array = keep_arrived(st)
         if alone and sys.getrefcount(array) == _ALONE + 1 and isinstance(array, jax.Array):
             return array
     return jnp.zeros(m.shape, m.dtype.np)

@@ -22,7 +22,7 @@ from ...._core.jax.target import platform
 from ...._core.random.generator import restorable
 from ...._core.state import WRITE_LOCK
 from ...._engine.memory.strided import read
-from ...._engine.memory.tensor import Storage, Tensor, own_array, placement_of
+from ...._engine.memory.tensor import Storage, Tensor, keep_arrived, placement_of
 from ..trace.traced_program import Source, TracedProgram, resolve_argument
 from .donation import is_large, spare
 from .overwrite import in_place
@@ -117,8 +117,8 @@ class Inputs:
 
     def read_overwritten(self, args: Sequence[Tensor]) -> list[Any]:
         """The arrays that the program overwrites."""
-        own = [own_array(st) for st in self.overwritten_storages]
-        return own + [own_array(s.storage(args)) for s in self.overwritten_gradients]
+        own = [keep_arrived(st) for st in self.overwritten_storages]
+        return own + [keep_arrived(s.storage(args)) for s in self.overwritten_gradients]
 
     def arrays_to_overwrite(self, args: Sequence[Tensor]) -> list[Any]:
         """The arrays whose memory the program gets; copies of those that somebody else looks at."""

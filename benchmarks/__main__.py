@@ -3,7 +3,8 @@
 ``python -m benchmarks operators`` measures operators one by one, ``python -m benchmarks new_sizes`` operators on shapes
 that they never met, ``python -m benchmarks changing_sizes`` programs whose shapes change in each step,
 ``python -m benchmarks launches`` how many programs the pairs start, ``python -m benchmarks models`` published models,
-``python -m benchmarks programs`` whole programs from their first run on, and
+``python -m benchmarks programs`` whole programs from their first run on, ``python -m benchmarks starts`` the first
+steps of models in a new process, and
 ``python -m benchmarks self_checks`` what compiled steps that check themselves say.
 """
 
@@ -17,7 +18,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from . import changing_sizes, first_runs, launches, models, new_sizes, operators, planned, self_checks
+from . import changing_sizes, first_runs, launches, models, new_sizes, operators, planned, self_checks, starts
 
 ROOT = Path(__file__).resolve().parent.parent
 MEMORY_TARGET = 1.1
@@ -123,6 +124,7 @@ if __name__ == "__main__":
         "models": models.main,
         "planned": planned.main,
         "programs": first_runs.main,
+        "starts": starts.main,
         "self_checks": self_checks.main,
     }
     part = parts.get(sys.argv[1]) if sys.argv[1:] else None

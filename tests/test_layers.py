@@ -179,7 +179,8 @@ ONLY: Mapping[str, frozenset[str]] = {
     "_engine.run.kernel": frozenset(
         {"_core", *(f"_engine.run.{name}" for name in ("executors", "numbers_apart", "program"))}
     ),
-    "_engine.run.templates": frozenset({"_core", "_engine.run.program"}),
+    "_engine.run.trace_files": frozenset({"_core", "_engine.run.program"}),
+    "_engine.run.templates": frozenset({"_core", "_engine.run.program", "_engine.run.trace_files"}),
     "_engine.run.trace": frozenset(
         {"_core", "_ops", *(f"_engine.run.{name}" for name in ("joining", "kernel", "program", "templates"))}
     ),

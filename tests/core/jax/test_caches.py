@@ -372,7 +372,7 @@ BOUNDED_BY_THEIR_KEYS = {
         "_core/random/rng.py", "_core/random/rounding.py", "_engine/entry/parser.py",
         "_engine/entry/finish.py", "_engine/entry/return_types.py", "_engine/graph/node.py", "_engine/graph/record.py",
         "_engine/memory/derivative_stops.py", "_engine/overrides/asking.py", "_engine/overrides/looking.py",
-        "_engine/run/kept_calls.py",
+        "_engine/run/kept_calls.py", "_engine/run/program.py", "_engine/run/trace_files.py",
         "_engine/surface.py", "_functions/fresh.py", "_functions/shape.py",
         "_ops/registry.py", "amp/autocast_mode.py", "cuda/streams.py", "distributed/_exchange.py",
         "distributed/checkpoint/_together.py", "distributed/device_mesh.py", "distributed/fsdp/_fully_shard.py",

@@ -165,7 +165,16 @@ class Sizes:
         for i, ((fn, sizes), value) in enumerate([*self.decided.items()]):
             space[f"f{i}"], space[f"v{i}"] = fn, value
             parts.append(f"f{i}({', '.join(map(self.text, sizes))}) == v{i}")
-        return eval("lambda s: " + (" and ".join(parts) or "True"), space)
+        return written("lambda s: " + (" and ".join(parts) or "True"), space)
+
+
+WRITTEN = "<sizes>"
+"""The file that functions of sizes are in, which are written as text."""
+
+
+def written(text: str, names: dict[str, Any] | None = None) -> Any:
+    """Return the function that a text says, with these names."""
+    return eval(compile(text, WRITTEN, "eval"), {} if names is None else names)
 
 
 def hint(x: Any) -> int:
@@ -351,7 +360,7 @@ class Size:
 
     def dimension_as_value(self) -> Any:
         """The size as an array."""
-        return _from_sizes().bind(fn=_itself, sizes=(self,), shape=(), dtype=np.dtype(np.int64), weak=True)
+        return from_sizes().bind(fn=_itself, sizes=(self,), shape=(), dtype=np.dtype(np.int64), weak=True)
 
     def __jax_array__(self) -> Any:
         return self.dimension_as_value()
@@ -424,7 +433,7 @@ def of_sizes(fn: Callable[..., Any], *sizes: Any, shape: Any = (), dtype: Any = 
         return fn(*sizes)
     weak = dtype is None
     kind = np.asarray(fn(*map(hint, sizes))).dtype if weak else np.dtype(dtype)
-    return _from_sizes().bind(fn=fn, sizes=sizes, shape=tuple(shape), dtype=kind, weak=weak)
+    return from_sizes().bind(fn=fn, sizes=sizes, shape=tuple(shape), dtype=kind, weak=weak)
 
 
 def _itself(n: int) -> int:
@@ -432,14 +441,14 @@ def _itself(n: int) -> int:
 
 
 @functools.cache
-def _from_sizes() -> Any:
+def from_sizes() -> Any:
     """What a function gives for some sizes. Steps for given sizes have the values in its place."""
-    from jax.extend.core import Primitive
 
     def described(fn: Any, sizes: Any, shape: Any, dtype: Any, weak: bool) -> Any:
         return jax.core.ShapedArray(shape, dtype, weak_type=weak)
 
-    p = Primitive("from_sizes")
+    p = CORE.Primitive("from_sizes")
+    p.made_by = from_sizes  # so another process makes it, which reads a trace with this step
     p.def_abstract_eval(described)
     return p
 

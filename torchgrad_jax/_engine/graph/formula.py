@@ -178,7 +178,7 @@ def _of_template(formula: Formula, found: Found) -> Program | None:
 
     steps = suits(found.template)
     if steps is None and of(found.template)[1] is not None:
-        steps = found.family.find(found.numbers, found.make, suits)
+        steps = found.family.find(found.numbers, found.source, suits)
     return steps
 
 

@@ -32,7 +32,8 @@ from ..._core.host.sized import Aval, Changed, Code, No, takes
 from ..._core.host.space import silently
 from ..._core.host.steps import MOVES, STEPS
 from ..._core.jax.evaluate import evaluate
-from ..._core.jax.sizes import NotGeneral, Size, Sizes
+from ..._core.jax.private import CORE
+from ..._core.jax.sizes import NotGeneral, Size, Sizes, written
 
 MOST = 4
 """Templates of a call for the same dtypes. A call that needs more decides by its sizes what to do."""
@@ -105,6 +106,8 @@ class Program:
 
     def __init__(self, closed: Any, sizes: Sizes | None = None, whole: bool = False) -> None:
         self._whole, self.exact = whole or sizes is not None, True
+        self.closed = hasattr(closed, "jaxpr")
+        """Whether it comes from a closed jaxpr, or from one without values of its own."""
         self.vars: list[Var] = []
         """By number."""
         jaxpr = getattr(closed, "jaxpr", closed)
@@ -282,18 +285,36 @@ class Program:
             if found := {k: texts.bodies[id(v)] for k, v in eqn.params.items() if id(v) in texts.bodies}:
                 self.bodies[eqn.at] = found
         text = f"lambda s: (({''.join(k[0] + ',' for k in kinds)}), ({''.join(m + ',' for m in moving)}))"
-        self.numbers_at = eval(text, texts.space)
+        self.numbers_at = written(text, texts.space)
         """From sizes, the shapes by kind of value, and parameters."""
         self.exact = self.exact and texts.exact
         """Whether JAX differentiates these steps as it does the function that they come from."""
         self._made_of_sizes: set[int] = set()
         self.folds = dict.fromkeys(self._folded(self._made_of_sizes))
+        self._with_no_slices()
+
+    def _with_no_slices(self) -> None:
         self.codes: dict[Any, list[Code]] = {}
         """By slice, NumPy code for any sizes."""
         self.without: set[Any] = set()
         """The slices that have no NumPy code for any sizes."""
         self._last: AtSizes | None = None
         """Several parts of the steps are asked for with the same sizes, one after the other."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process makes the program of; see `trace_files.py`."""
+        if self.effects:
+            raise NotGeneral("it has effects")
+        bodies = getattr(self, "bodies", {})
+        # Where sizes are in a jaxpr among the parameters, its program is what makes one for given sizes.
+        eqns = [e._replace(params={**e.params, **bodies[e.at]}) if e.at in bodies else e for e in self.eqns]
+        kept = {k: v for k, v in vars(self).items() if k not in ("_needs", "codes", "without", "_last")}
+        return {**kept, "eqns": eqns}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept)
+        self._needs = {}
+        self._with_no_slices()
 
     def _folded(self, known: set[int]) -> Iterator[int]:
         """The steps that make one number of sizes and of numbers alone."""
@@ -450,7 +471,7 @@ class AtSizes:
         if found is None:
             eqn, params, bodies = self._of.eqns[step], self.params(step), self._of.bodies.get(step)
             if bodies is not None:
-                params = {**params, **{k: _in_jax(body, eqn.params[k], self.given) for k, body in bodies.items()}}
+                params = {**params, **{k: jaxpr_of(body, self.given) for k, body in bodies.items()}}
             ins = [v if v.__class__ is Literal else self.value(v.id) for v in eqn.invars]
             outs = [self.value(v.id) for v in eqn.outvars]
             found = self._steps[step] = Equation(eqn.primitive, params, ins, outs, (), step)
@@ -496,7 +517,7 @@ class _Texts:
         if _of_numbers(getattr(x, "jaxpr", x)):
             return None
         if self.is_body(x):
-            return f"{self._name(functools.partial(_in_jax, self.bodies[id(x)], x))}(s)"
+            return f"{self._name(functools.partial(jaxpr_of, self.bodies[id(x)]))}(s)"
         raise NotGeneral(f"a parameter of {x.__class__}")
 
     def is_body(self, x: Any) -> bool:
@@ -516,26 +537,32 @@ class _Texts:
         return name
 
 
-def _in_jax(body: Program, like: Any, numbers: Sequence[int]) -> Any:
-    """A jaxpr of JAX's, such as the body of a loop, for these sizes; `like` is what it was traced as."""
-    from jax.extend.core import ClosedJaxpr, Literal, Var, new_jaxpr_eqn
-
-    steps = body.at(numbers)
+def jaxpr_of(program: Program, numbers: Sequence[int] = ()) -> Any:
+    """Return steps as a jaxpr of JAX's, such as the body of a loop, for these sizes."""
+    steps = program.at(numbers)
     names: dict[Any, Any] = {}
 
     def named(values: Sequence[Any]) -> list[Any]:
         return [
-            Literal(np.asarray(v.val, v.aval.dtype), v.aval)
+            CORE.Literal(np.asarray(v.val, v.aval.dtype), v.aval)
             if hasattr(v, "val")
-            else names.get(v) or names.setdefault(v, Var(v.aval))
+            else names.get(v) or names.setdefault(v, CORE.Var(v.aval))
             for v in values
         ]
 
     ins = named(steps.invars)
-    eqns = [new_jaxpr_eqn(named(e.invars), named(e.outvars), e.primitive, e.params, frozenset()) for e in steps.eqns]
-    open_one = getattr(like, "jaxpr", like)
-    made = open_one.replace(constvars=[], invars=ins, outvars=named(steps.outvars), eqns=eqns)
-    return made if open_one is like else ClosedJaxpr(made, ())
+    eqns = [
+        CORE.new_jaxpr_eqn(named(e.invars), named(e.outvars), e.primitive, e.params, frozenset()) for e in steps.eqns
+    ]
+    made = _empty().replace(invars=ins, outvars=named(steps.outvars), eqns=eqns)
+    return CORE.ClosedJaxpr(made, ()) if program.closed else made
+
+
+@functools.cache
+def _empty() -> Any:
+    """A jaxpr of JAX's without steps, from which others are made."""
+    made = jax.make_jaxpr(lambda: ())().jaxpr
+    return made.replace(debug_info=made.debug_info._replace(arg_names=None, result_paths=None))
 
 
 def _parameters(sizes: Sizes, texts: _Texts, eqn: Any, moving: list[str]) -> tuple[Any, int | None]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
@@ -22,14 +24,23 @@ from ..._core.jax.sizes import SMALLEST
 from ..._ops import registry as reg
 from .templates import Form
 from .trace import Call
+from .trace_files import text_of
 
 _SIZES = frozenset((
     "size", "normalized_shape", "output_size", "length", "split_size", "split_sizes", "N", "C", "HxW", "shape",
     "last_dim_size", "repeats", "start", "end", "shifts", "pad", "count", "num_classes",
 ))  # fmt: skip
 """Static arguments that are sizes of tensors, or places in them: most of them come from some tensor's shape."""
-_SIZE: Any = object()
-"""Stands in keys for a size that may be any."""
+
+
+class _Size(Enum):
+    ANY = 0
+    """Stands in keys for a size that may be any."""
+
+
+_SIZE = _Size.ANY
+_OWN = reg.__package__
+"""The package of the rows in the table."""
 
 
 def make_call(
@@ -59,6 +70,7 @@ def make_call(
             for version, later in row.since.items()
         },
         any_size=True,
+        name_in_files=partial(_name_in_files, row, static, counts),
         forms=_forms(row, static, counts, templates),
     )
 
@@ -93,7 +105,14 @@ def _forms(row: reg.OpDef, static: dict[str, Any], counts: tuple[int, ...], temp
     known = templates.get(key)
     if known is None:
         known = templates.put(key, TEMPLATES.cache())
-    return [Form(known, tuple(sizes), run)]
+    return [Form(known, tuple(sizes), run, name=partial(_name_in_files, row, kept, counts))]
+
+
+def _name_in_files(row: reg.OpDef, static: dict[str, Any], counts: tuple[int, ...]) -> str | None:
+    """What a call is called in files of traces: those of this package's own rows are the same in each process."""
+    if row.impl.__module__.startswith(_OWN):
+        return text_of((row.name, row.impl.__qualname__, *[x for v in static.items() for x in v], counts))
+    return None
 
 
 def inplace_view(call: Call) -> Call:

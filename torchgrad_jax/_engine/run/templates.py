@@ -12,17 +12,20 @@ import functools
 import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any, NamedTuple
 
 import jax
+import numpy as np
 
 from ..._core.arrays.meta import Meta
 from ..._core.errors import warn
 from ..._core.host.sized import Aval
 from ..._core.jax.caches import TEMPLATES, Cache
 from ..._core.jax.private import TRACE_CONTEXT
-from ..._core.jax.sizes import Sizes
+from ..._core.jax.sizes import Sizes, written
 from .program import MOST, Program, Slice
+from .trace_files import TraceFile, file_of, text_of
 
 _LOG = logging.getLogger(__name__)
 
@@ -45,87 +48,165 @@ class Form(NamedTuple):
     """The function of the leaves, from such sizes."""
     shapes: Callable[[Sequence[Any]], Sequence[Any]] | None = None
     """Of a call that is derived from another: the shapes of its first leaves, from the sizes of the other."""
+    name: Callable[[], str | None] = lambda: None
+    """What the call is called in files; None for one that another process cannot know."""
 
 
 _NEVER: Any = (lambda numbers: False, None)
+
+
+class Source(NamedTuple):
+    """A call with arguments of some kinds, of which templates are made."""
+
+    form: Form
+    fn_of: FnOf
+    """Makes a function of arrays of one of leaves."""
+    keys: Sequence[Any]
+    """Metas of the arguments, Python's types of numbers, None for what is not there."""
+    aval: Callable[[Any], Any]
+    """What JAX sees of a number."""
+
+    def with_symbols(self, symbols: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
+        """The function of the call, and what JAX sees of its arguments, with symbols for all sizes."""
+        form, left = self.form, iter(symbols)
+        own = [next(left) for _ in form.numbers]
+        known = [] if form.shapes is None else form.shapes(own)
+        shapes = [*known, *[_with_symbols(k, left) for k in self.keys[len(known) :]]]
+        avals = [
+            jax.ShapeDtypeStruct(n, k.dtype.np) if isinstance(k, Meta) else self.aval(k)
+            for n, k in zip(shapes, self.keys)
+            if k is not None
+        ]
+        return self.fn_of(form.run(own)), avals
+
+
+class Trace(NamedTuple):
+    """What a call does for any sizes, as it is kept in files."""
+
+    strong: bool
+    """Whether results have to be kept from weak promotion."""
+    single: bool
+    passed: int | None
+    """Which argument the call gives back, where it does nothing else."""
+    outs: list[tuple[tuple[Any, ...], np.dtype]]
+    """Shapes and dtypes of the results."""
+    program: Program
+    shapes: Callable[[Sequence[int]], Sequence[tuple[int, ...]]]
+    """The shapes of the results for given sizes."""
+    holds: Callable[[Sequence[int]], bool]
+    """Whether all this is so for given sizes."""
 
 
 class Template:
     """What a call does for any sizes.
 
     Args:
-        form: the call.
-        fn_of: makes a function of arrays of one of leaves.
-        keys: metas of the arguments, Python's types of numbers, None for what is not there.
+        source: the call, and what tells its arguments.
         numbers: the sizes among the static arguments, then those of tensors that are not 1. They become symbols.
-        aval: what JAX sees of a number.
+        file: where traces are kept, if anywhere.
     """
 
-    def __init__(self, form: Form, fn_of: FnOf, keys: Sequence[Any], numbers: Sequence[int], aval: Any) -> None:
+    def __init__(self, source: Source, numbers: Sequence[int], file: TraceFile | None = None) -> None:
+        self._source, self._file, self.equal = source, file, dict[int, int]()
+        """What the trace was made of."""
         self.sizes = Sizes(numbers)
         with warn.refused():
             try:
-                self._trace(form, fn_of, keys, aval)
+                trace = self._traced()
             except Exception:
-                equal = self.sizes.equal()
-                if not equal:
+                self.equal = self.sizes.equal()
+                if not self.equal:
                     raise
-                self.sizes = Sizes(numbers, equal)
-                self._trace(form, fn_of, keys, aval)
+                self.sizes = Sizes(numbers, self.equal)
+                trace = self._traced()
+        self._take(trace)
+        if file is not None:
+            file.add((self.key, None), trace, self.sizes)
+
+    @classmethod
+    def kept(cls, source: Source, file: TraceFile) -> Iterator[Template]:
+        """Give the templates that another process has left in a file."""
+        for key, of in list(file.read()):
+            if of is None:
+                self = object.__new__(cls)
+                self._source, self._file, (numbers, equal) = source, file, key
+                self.equal = dict(equal)
+                self.sizes = Sizes(numbers, self.equal)
+                trace = file.load((key, None), self.sizes)
+                if trace is not None:
+                    self._take(trace)
+                    yield self
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from other templates of the same call, with arguments of the same kinds."""
+        return tuple(self.sizes.hints[: self.sizes.n]), tuple(self.equal.items())
+
+    def _take(self, trace: Trace) -> None:
+        self.strong, self.single, self.passed, self._outs, self.program, self.shapes, self.holds = trace
+        self.dtypes = [dtype for _, dtype in self._outs]
         self.known: dict[Any, Any] = {}
         """By the inputs and results that are differentiated, and more: what `further` gave."""
         self.derived: dict[Any, Cache] = {}
         """The templates of calls that are derived from this one: of tangents, and of recorded gradients."""
-        self.holds = self.sizes.check()
 
     def further(self, key: Any, derive: Callable[[], Any]) -> tuple[Callable[[Sequence[int]], Any], Any]:
         """What is derived from this for any sizes, such as gradients, and whether it holds for given ones."""
         found = self.known.get(key)
         if found is None:
-            try:
-                with warn.refused(), self.sizes.trace():
-                    value = derive()
-                found = self.sizes.check(), value
-            except Exception as error:  # a trace by shape says what is wrong
-                _LOG.debug("%s of %s have no template: %s: %s", key, self.fn.__name__, type(error).__name__, error)
-                forget_frames(error)
-                found = _NEVER
-            found = self.known.setdefault(key, found)
+            found = None if self._file is None else self._file.load((self.key, key), self.sizes)
+            found = self.known.setdefault(key, self._derived(key, derive) if found is None else found)
         return found
 
-    def _trace(self, form: Form, fn_of: FnOf, keys: Sequence[Any], aval: Any) -> None:
+    def _derived(self, key: Any, derive: Callable[[], Any]) -> Any:
+        try:
+            with warn.refused(), self.sizes.trace():
+                value = derive()
+            found = self.sizes.check(), value
+        except Exception as error:  # a trace by shape says what is wrong
+            _LOG.debug("%s of %s have no template: %s: %s", key, self.fn.__name__, type(error).__name__, error)
+            forget_frames(error)
+            return _NEVER
+        if self._file is not None:
+            self._file.add((self.key, key), found, self.sizes)
+        return found
+
+    @functools.cached_property
+    def _function(self) -> tuple[Callable[..., Any], list[Any]]:
         with self.sizes.trace():
-            fn, self.avals = _of_symbols(form, fn_of, keys, self.sizes.symbols, aval)
-            closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
-        self.strong = any(getattr(o, "weak_type", False) for o in closed.out_avals)
-        """Whether results have to be kept from weak promotion."""
-        if self.strong:
-            fn = strong(fn)
-            with self.sizes.trace():
-                closed, out = jax.make_jaxpr(fn, return_shape=True)(*self.avals)
-        self.fn, self.single = fn, not isinstance(out, tuple | list)
-        self.passed = passed_on(closed.jaxpr)
-        self.outs = [jax.ShapeDtypeStruct(o.shape, o.dtype) for o in closed.out_avals]
-        self.program = Program(closed, self.sizes)
-        text = "".join([f"({''.join([self.sizes.text(n) + ',' for n in o.shape])})," for o in self.outs])
-        self.shapes: Callable[[Sequence[int]], Sequence[tuple[int, ...]]] = eval(f"lambda s: ({text})")
-        """The shapes of the results for given sizes."""
+            fn, avals = self._source.with_symbols(self.sizes.symbols)
+        return strong(fn) if self.strong else fn, avals
 
+    @property
+    def fn(self) -> Callable[..., Any]:
+        """The function of the arguments, whose sizes are the symbols."""
+        return self._function[0]
 
-def _of_symbols(
-    form: Form, fn_of: FnOf, keys: Sequence[Any], symbols: Sequence[Any], aval: Any
-) -> tuple[Callable[..., Any], list[Any]]:
-    """The function of a call, and what JAX sees of its arguments, with symbols for all sizes."""
-    left = iter(symbols)
-    own = [next(left) for _ in form.numbers]
-    known = [] if form.shapes is None else form.shapes(own)
-    shapes = [*known, *[_with_symbols(k, left) for k in keys[len(known) :]]]
-    avals = [
-        jax.ShapeDtypeStruct(n, k.dtype.np) if isinstance(k, Meta) else aval(k)
-        for n, k in zip(shapes, keys)
-        if k is not None
-    ]
-    return fn_of(form.run(own)), avals
+    @property
+    def avals(self) -> list[Any]:
+        """What JAX sees of the arguments."""
+        return self._function[1]
+
+    @functools.cached_property
+    def outs(self) -> list[jax.ShapeDtypeStruct]:
+        """What JAX sees of the results."""
+        with self.sizes.trace():
+            return [jax.ShapeDtypeStruct(shape, dtype) for shape, dtype in self._outs]
+
+    def _traced(self) -> Trace:
+        sizes = self.sizes
+        with sizes.trace():
+            fn, avals = self._source.with_symbols(sizes.symbols)
+            closed, out = jax.make_jaxpr(fn, return_shape=True)(*avals)
+        weak = any(getattr(o, "weak_type", False) for o in closed.out_avals)
+        if weak:
+            with sizes.trace():
+                closed, out = jax.make_jaxpr(strong(fn), return_shape=True)(*avals)
+        program = Program(closed, sizes)
+        outs = [(o.shape, o.dtype) for o in closed.out_avals]
+        text = "".join([f"({''.join([sizes.text(n) + ',' for n in shape])})," for shape, _ in outs])
+        single, passed = not isinstance(out, tuple | list), passed_on(closed.jaxpr)
+        return Trace(weak, single, passed, outs, program, written(f"lambda s: ({text})"), sizes.check())
 
 
 def _with_symbols(k: Any, symbols: Iterator[Any]) -> tuple[Any, ...]:
@@ -155,14 +236,16 @@ def strong(fn: Callable[..., Any]) -> Callable[..., Any]:
 class Family:
     """The templates of a call for arguments of the same kinds."""
 
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._templates: list[Template] = []
+    def __init__(self, name: str, file: TraceFile | None) -> None:
+        self._name, self.file = name, file
+        self._templates: list[Template] | None = None
         self._closed = False
         """Whether no more templates are made."""
 
-    def find(self, numbers: tuple[int, ...], make: Callable[[], Template], suits: Callable[[Template], Any]) -> Any:
+    def find(self, numbers: tuple[int, ...], source: Source, suits: Callable[[Template], Any]) -> Any:
         """What `suits` gives for a template that holds for these sizes, made now if need be; None if there is none."""
+        if self._templates is None:
+            self._templates = [] if self.file is None else [*islice(Template.kept(source, self.file), MOST)]
         for t in [*self._templates]:
             if t.holds(numbers) and (found := suits(t)) is not None:
                 return found
@@ -173,7 +256,7 @@ class Family:
             _LOG.debug("%s is traced by its shape: %d templates hold for other sizes", self._name, MOST)
             return None
         try:
-            template = make()
+            template = Template(source, numbers, self.file)
         except Exception as error:  # the trace by shape says what is wrong with the call, if there is anything
             _LOG.debug("%s has no template: %s: %s", self._name, type(error).__name__, error)
             forget_frames(error)
@@ -202,13 +285,12 @@ class Found(NamedTuple):
     family: Family
     template: Template
     numbers: tuple[int, ...]
-    make: functools.partial[Template]
-    """Makes one from these sizes."""
+    source: Source
 
     @property
     def static(self) -> bool:
         """Whether there are sizes among the static arguments."""
-        return bool(self.make.args[0].numbers)
+        return bool(self.source.form.numbers)
 
     def derived(self, key: Any, run_of: Callable[..., Run], leaves: Sequence[Any]) -> Form:
         """What has the templates of a call that is derived from this one.
@@ -218,11 +300,11 @@ class Found(NamedTuple):
             run_of: makes it of the function of this one, and of what JAX sees of the arguments and results of that.
             leaves: of each of its leaves the number of an argument that has its shape, of results from -1 downwards.
         """
-        template, (form, fn_of, keys, _, aval) = self.template, self.make.args
+        template, source, file = self.template, self.source, self.family.file
 
         def of(symbols: Sequence[Any]) -> tuple[Callable[..., Any], list[Any]]:
-            fn, avals = _of_symbols(form, fn_of, keys, symbols, aval)
-            outs = [jax.ShapeDtypeStruct(n, o.dtype) for n, o in zip(template.shapes(symbols), template.outs)]
+            fn, avals = source.with_symbols(symbols)
+            outs = [jax.ShapeDtypeStruct(n, dt) for n, dt in zip(template.shapes(symbols), template.dtypes)]
             return strong(fn) if template.strong else fn, [*avals, *reversed(outs)]
 
         def shapes(symbols: Sequence[Any]) -> Sequence[Any]:
@@ -230,7 +312,13 @@ class Found(NamedTuple):
             return [None if i is None else avals[i].shape for i in leaves]
 
         known = template.derived.get(key) or template.derived.setdefault(key, TEMPLATES.cache())
-        return Form(known, self.numbers, lambda symbols: run_of(*of(symbols)), shapes)
+        return Form(
+            known,
+            self.numbers,
+            lambda symbols: run_of(*of(symbols)),
+            shapes,
+            lambda: file and text_of((file.name, template.key, key)),
+        )
 
     def forward(self) -> Slice:
         """The steps of the forward."""
@@ -238,7 +326,7 @@ class Found(NamedTuple):
 
     def outs(self) -> list[Aval]:
         """What is known of the results."""
-        return [Aval(n, o.dtype) for n, o in zip(self.template.shapes(self.numbers), self.template.outs)]
+        return [Aval(n, dt) for n, dt in zip(self.template.shapes(self.numbers), self.template.dtypes)]
 
 
 def families(forms: Sequence[Form], name: str, keys: Sequence[Any]) -> Iterator[tuple[Form, Family, tuple[int, ...]]]:
@@ -253,8 +341,10 @@ def families(forms: Sequence[Form], name: str, keys: Sequence[Any]) -> Iterator[
         known = () if form.shapes is None else form.shapes(form.numbers)
         if all(n == k.shape for n, k in zip(known, keys) if k.__class__ is Meta):
             found = form.templates.get(key)
+            if found is None:
+                found = form.templates.put(key, Family(name, file_of(form.name(), kinds[1:])))
             numbers = [n for k in keys[len(known) :] if k.__class__ is Meta for n in k.shape if n != 1]
-            yield form, form.templates.put(key, Family(name)) if found is None else found, (*form.numbers, *numbers)
+            yield form, found, (*form.numbers, *numbers)
 
 
 def _ones(shape: tuple[int, ...]) -> tuple[bool, ...] | None:

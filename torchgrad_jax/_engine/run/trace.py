@@ -7,7 +7,6 @@ plan. All are built once and cached.
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -82,6 +81,7 @@ class Call:
         forward: Any = None,
         since: Mapping[tuple[int, int], Later] | None = None,
         any_size: bool = False,
+        name_in_files: Callable[[], str | None] = lambda: None,
         forms: Sequence[templates.Form] = (),
         **facts: Any,
     ) -> None:
@@ -101,7 +101,8 @@ class Call:
         self._plans = KERNELS.cache()
         self.plans: dict[tuple[Key, ...], Plan] = self._plans.young
         """The plans that were used lately, in a plain dictionary: the fast path looks them up there."""
-        self.forms = (*forms, templates.Form(TEMPLATES.cache(), (), lambda _: run)) if any_size else tuple(forms)
+        own = templates.Form(TEMPLATES.cache(), (), lambda _: run, name=name_in_files)
+        self.forms = (*forms, own) if any_size else tuple(forms)
         """What has templates for any sizes: the call, before it that with other sizes among its static arguments."""
         _PLAN_CACHES.add(self._plans)
         _PLAN_CACHES.update([form.templates for form in self.forms])
@@ -310,12 +311,12 @@ class Plan:
         """The template that holds for this plan's sizes, which is made if need be; None where there is none."""
         keys, failed = self.keys, []
         for form, family, numbers in templates.families(self.call.forms, self.call.name, keys):
-            make = functools.partial(templates.Template, form, fn_of, keys, numbers, aval)
-            template = family.find(numbers, make, lambda t: t)
+            source = templates.Source(form, fn_of, keys, aval)
+            template = family.find(numbers, source, lambda t: t)
             if template is not None:
                 for other in failed:
                     other.close()
-                return templates.Found(family, template, numbers, make)
+                return templates.Found(family, template, numbers, source)
             failed.append(family)
         return None
 

@@ -96,6 +96,10 @@ CALLS = {
     "in place": (lambda x: x.clone().mul_(3).add_(x, alpha=2), (4, 6)),
     "linear algebra": (lambda x: torch.linalg.solve(x @ x.t() + torch.eye(4, dtype=x.dtype), x), (4, 6)),
     "complex": (lambda x: torch.fft.fft(x).abs(), (4, 6)),
+    "eigenvalues": (lambda x: torch.linalg.eigh(x + x.t())[0] + torch.linalg.svd(x)[1], (4, 4)),
+    "halves": (lambda x: (x.bfloat16() @ x.bfloat16().t()).sum(0).float() + x.half().sum(1), (4, 6)),
+    "ctc": (lambda x: F.ctc_loss(x.log_softmax(-1), labels(6).reshape(2, 3) + 1, (9, 9), (3, 3)), (9, 2, 5)),
+    "loops": (lambda x: torch.logcumsumexp(x, 0) + x.cummax(0)[0], (4, 6)),
     "triangles": (lambda x: x.tril() + x.triu(1) + x.diagonal().sum(), (5, 5)),
 }
 WAYS = {

@@ -305,11 +305,7 @@ class Program:
         """Return what another process makes the program of; see `trace_files.py`."""
         if self.effects:
             raise NotGeneral("it has effects")
-        bodies = getattr(self, "bodies", {})
-        # Where sizes are in a jaxpr among the parameters, its program is what makes one for given sizes.
-        eqns = [e._replace(params={**e.params, **bodies[e.at]}) if e.at in bodies else e for e in self.eqns]
-        kept = {k: v for k, v in vars(self).items() if k not in ("_needs", "codes", "without", "_last")}
-        return {**kept, "eqns": eqns}
+        return {k: v for k, v in vars(self).items() if k not in ("_needs", "codes", "without", "_last")}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         vars(self).update(kept)

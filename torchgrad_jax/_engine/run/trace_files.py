@@ -50,7 +50,7 @@ _MARK = b"tgj1"
 _LARGEST = 1 << 16
 """Bytes of an array in a trace that is kept."""
 _TRUSTED = ("collections", "functools", "jax", "jaxlib", "ml_dtypes", "numpy", "torchgrad_jax")
-_BUILTIN = ("complex", "frozenset", "range", "set", "slice")
+_BUILTIN = ("complex", "frozenset", "object", "range", "set", "slice")
 _PACKAGE = Path(__file__).parent.parent.parent
 _PLAIN = frozenset((bool, int, float, complex, str, type(None)))
 
@@ -213,13 +213,21 @@ class _Pickler(pickle.Pickler):
                 raise pickle.PicklingError(f"the step {x.name}")
             return _primitive, (x.name,)
         if kind in (CORE.Jaxpr, CORE.ClosedJaxpr):
-            return jaxpr_of, (Program(x),)
+            program = Program(x)
+            # One with sizes in it is made of a program among the `bodies` of its step; this one is told from others.
+            return (object, ()) if any(map(_has_sizes, program.vars)) else (jaxpr_of, (program,))
+        if isinstance(x, jax.sharding.NamedSharding) and x.mesh.empty:
+            return _nothing, ()
         if kind is FunctionType and x.__code__.co_filename == symbols.WRITTEN:
             names = {k: v for k, v in x.__globals__.items() if k != "__builtins__"}
             return _function, (marshal.dumps(x.__code__), names)
         if not _is_known(x):
             raise pickle.PicklingError(f"a {kind.__name__}")
         return NotImplemented
+
+
+def _has_sizes(v: Any) -> bool:
+    return Size in map(type, v.aval.shape)
 
 
 def _is_known(x: Any) -> bool:
@@ -277,7 +285,7 @@ def _quotient(sizes: Sizes, a: Any, b: Any) -> int:
 
 def _aval(shape: Any, dtype: Any, weak: bool) -> Any:
     """Make what is known of a value."""
-    if not any(n.__class__ is Size for n in shape):
+    if Size not in map(type, shape):
         return _aval_of_jax(shape, dtype, weak)
     made = object.__new__(Aval)  # how many elements it has is asked of those for given sizes alone
     made.shape, made.dtype, made.weak_type, made.ndim = shape, dtype, weak, len(shape)
@@ -309,7 +317,13 @@ def _primitives(name: str) -> dict[str, Any]:
         for p in list(LOWERINGS):
             found.setdefault(p.name, set()).add(p)
         _PRIMITIVES.update({name: ps.pop() for name, ps in found.items() if len(ps) == 1})
+        public = {p.name: p for p in vars(jax.lax.linalg).values() if isinstance(p, CORE.Primitive)}
+        _PRIMITIVES.update(public)  # there is an `eigh` of JAX's own beside the public one
     return _PRIMITIVES
+
+
+def _nothing() -> None:
+    """A sharding over no devices says as much as none."""
 
 
 def _made(make: Callable[[], Any]) -> Any:

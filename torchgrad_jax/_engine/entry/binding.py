@@ -76,9 +76,9 @@ class Binding:
 
     def remember(self, call: Call, leaves: Sequence[Any], args: Sequence[Any]) -> None:
         """Keep a view's geometry under its raw arguments, for the fast path."""
-        known = known_view(call, leaves[0]._m, leaves)
-        if known is None or may_change(args[1:]):
+        if may_change(args[1:]):
             return
+        known = known_view(call, leaves[0]._m, leaves)
         try:
             self._views.put((leaves[0]._m, *(x for v in args[1:] for x in (v, v.__class__))), known)
         except TypeError:  # a list of dimensions has no hash

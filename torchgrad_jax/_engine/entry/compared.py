@@ -36,8 +36,8 @@ def compare(me: Any, args: Sequence[Any], call: Call, leaves: Sequence[Any], key
 def compare_view(me: Any, args: Sequence[Any], known: tuple[Any, ...]) -> None:
     """The same for a view that was made before: it has to lie where a new one would."""
     general, others = _general(me, args)
-    again = known_view(general, others[0]._m, others) or ()
-    same = {"call": bool(again) and _is_same_call(known[2], again[2]), "geometry": _are_same(known, again, besides=2)}
+    again = known_view(general, others[0]._m, others)
+    same = {"call": _is_same_call(known[2], again[2]), "geometry": _are_same(known, again, besides=2)}
     _complain(me.__name__, args, same)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import repeat
+from typing import Any, NamedTuple
 
 from ..._core import events
 from ..._core.arrays import shapes
@@ -43,8 +44,8 @@ from ..memory.tensor import (
     mark_inference,
     uncounted,
 )
-from ..run.trace import Call
-from .grad_plan import grad_plan
+from ..run.trace import Call, Plan
+from .grad_plan import GradPlan, grad_plan
 from .history import (
     check_captured,
     check_inplace,
@@ -134,45 +135,62 @@ def apply_view(call: Call, leaves: Sequence[Any]) -> Any:
 def _apply_view(call: Call, leaves: Sequence[Any]) -> Any:
     if MODES.bits & FAKE:
         leaves = faked(call.name, leaves)
-    src = leaves[0]
-    m = src._m
-    mode = MODES.bits
-    inference = src._x is not None and src._x.inference
     try:
-        geometry = call.geometry(m, leaves)
+        views = _described(call, leaves[0]._m, leaves)
     except Exception:
         complain_first(leaves)
         raise
-    multi = isinstance(geometry, list)
-    offset = storage_offset(src)
-    outs = []
-    for g in geometry if multi else (geometry,):
-        dt = g.dtype or m.dtype
-        scaled = offset * m.dtype.itemsize // dt.itemsize if dt is not m.dtype else offset
-        out_meta = meta(g.shape, dt, m.device, g.strides)
-        outs.append(
-            make_view(
-                src,
-                out_meta,
-                scaled + g.offset,
-                creation=view_creation(mode, multi),
-                conj=g.conj,
-                neg=g.neg,
-                tracked=not inference,
-            )
-        )
-        if (g.dtype or g.conj or g.neg) and not inference:
-            outs[-1]._al.chain = chain_to(src, call.node_name, outs[-1])
+    return _make_views(views, call, leaves, MODES.bits)
+
+
+class Views(NamedTuple):
+    """The view, or the views, that a call makes of its first leaf: `x.t()` one, and `x.unbind()` several."""
+
+    metas: tuple[Meta, ...]
+    offsets: tuple[int, ...]
+    """Of each, in its own elements, from the start of the leaf."""
+    read_as: tuple[tuple[bool, bool], ...] | None
+    """Of each, whether elements are conjugated and negated, where they are read as something else."""
+    several: bool
+
+
+def _described(call: Call, m: Meta, leaves: Sequence[Any]) -> Views:
+    geometry = call.geometry(m, leaves)
+    several = isinstance(geometry, list)
+    each = geometry if several else [geometry]
+    metas = tuple([meta(g.shape, g.dtype or m.dtype, m.device, g.strides) for g in each])
+    changes = any(g.dtype is not None or g.conj or g.neg for g in each)
+    read_as = tuple([(g.conj, g.neg) for g in each]) if changes else None
+    return Views(metas, tuple([g.offset for g in each]), read_as, several)
+
+
+def _make_views(views: Views, call: Call, leaves: Sequence[Any], mode: int) -> Any:
+    """Make the views that a call describes of its first leaf, and record them."""
+    src = leaves[0]
+    inference = src._x is not None and src._x.inference
+    start, creation, outs = storage_offset(src) * src._m.dtype.itemsize, view_creation(mode, views.several), []
+    for m, offset, (conj, neg) in zip(views.metas, views.offsets, views.read_as or repeat((False, False))):
+        at = start // m.dtype.itemsize + offset
+        out = make_view(src, m, at, creation=creation, conj=conj, neg=neg, tracked=not inference)
+        if views.read_as and not inference:
+            out._al.chain = chain_to(src, call.node_name, out)  # type: ignore[union-attr] - a view has one
+        outs.append(out)
     requires = not inference and requires_grad_of(src)
     if mode & GRAD and requires and outs and outs[0]._m.dtype.category >= 2:
-        keys = (m, *[None if v is None else v.__class__ for v in leaves[1:]])
-        plan = call.view_plan(keys, tuple(t._m for t in outs), multi)
-        record(grad_plan(plan, 1), leaves, outs, mode)
-        for t in outs:
-            t._al.replay = grad_plan(plan, 1).name
+        keys = (src._m, *[None if v is None else v.__class__ for v in leaves[1:]])
+        gp = _recorded(call.view_plan(keys, views.metas, views.several), leaves, outs, mode)
+        for out in outs:
+            out._al.replay = gp.name  # type: ignore[union-attr]
     if mode > GRAD or inference:
         _finish(call, leaves, outs, mode)
-    return tuple(outs) if multi else outs[0]
+    return tuple(outs) if views.several else outs[0]
+
+
+def _recorded(plan: Plan, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> GradPlan:
+    """Record views of the first leaf, and return with which gradient."""
+    gp = plan.grads.get(1) or grad_plan(plan, 1)
+    record(gp, leaves, outs, mode)
+    return gp
 
 
 def apply_view_inplace(call: Call, leaves: Sequence[Any]) -> Tensor:
@@ -247,15 +265,12 @@ def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | 
     return me
 
 
-def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...] | None:
-    """What `fast_view` needs to make this view, or these views, again; the last is what it does more than slice."""
-    geometry = call.geometry(m, leaves)
-    many = geometry if isinstance(geometry, list) else [geometry]
-    metas = tuple([meta(g.shape, g.dtype or m.dtype, m.device, g.strides) for g in many])
-    changed = [(g.conj, g.neg) for g in many if g.dtype is not None or g.conj or g.neg]
-    if many is not geometry:
-        return metas[0], geometry.offset, call, tuple(leaves[1:]), changed
-    return None if changed else (metas, tuple([g.offset for g in many]), call, tuple(leaves[1:]), changed)
+def known_view(call: Call, m: Meta, leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """What `fast_view` needs to make this view, or these views, again; the last is None where there is one slice."""
+    views = _described(call, m, leaves)
+    if views.several or views.read_as:
+        return None, 0, call, tuple(leaves[1:]), views
+    return views.metas[0], views.offsets[0], call, tuple(leaves[1:]), None
 
 
 VIEW_MODES = GRAD | TRANSFORM | INFERENCE | PACKING | FUNCTION_MODE | WINDOWS
@@ -267,13 +282,10 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Any:
 
     `src` carries nothing special, or is an inference tensor in inference mode.
     """
-    m, offset, call, tail, changed = known
-    if offset.__class__ is tuple:
-        return _fast_views(m, offset, call, (src, *tail), mode)
+    m, offset, call, tail, views = known
+    if views is not None or src._x.__class__ is Extras:
+        return _make_views(views or Views((m,), (offset,), None, False), call, (src, *tail), mode)
     creation = CREATED_DEFAULT if mode == GRAD else view_creation(mode, False)
-    if changed or src._x.__class__ is Extras:
-        conj, neg = changed[0] if changed else (False, False)
-        return _seldom_view(call, (src, *tail), m, offset, creation, conj, neg, bool(changed), mode)
     al = src._al
     t = object.__new__(Tensor)
     t._st = src._st
@@ -311,54 +323,6 @@ def fast_view(known: tuple[Any, ...], src: Tensor, mode: int) -> Any:
             edge = (accumulator(src), 0) if src._rg else None
         t._fn, t._rg = new_node(gp, (edge,), *gp.save(src, *tail)), True
     return t
-
-
-def _seldom_view(
-    call: Call,
-    leaves: Sequence[Any],
-    m: Meta,
-    offset: int,
-    creation: int,
-    conj: bool,
-    neg: bool,
-    changed: bool,
-    mode: int,
-) -> Tensor:
-    """`fast_view` for a view of an inference tensor, or one that reads elements as something else."""
-    src = leaves[0]
-    inference = src._x.__class__ is Extras
-    at = storage_offset(src) * src._m.dtype.itemsize // m.dtype.itemsize + offset
-    out = make_view(src, m, at, creation=creation, conj=conj, neg=neg, tracked=not inference)
-    if inference:
-        _finish(call, leaves, (out,), mode)
-        return out
-    if changed:
-        out._al.chain = chain_to(src, call.node_name, out)
-    if mode & GRAD and m.dtype.category >= 2 and requires_grad_of(src):
-        plan = call.view_plan((src._m, *map(type, leaves[1:])), (m,))
-        record(grad_plan(plan, 1), leaves, (out,), mode)
-        out._al.replay = grad_plan(plan, 1).name
-    return out
-
-
-def _fast_views(metas: Any, offsets: Sequence[int], call: Call, leaves: Sequence[Any], mode: int) -> tuple[Tensor, ...]:
-    """`fast_view` for an op that gives several views."""
-    src = leaves[0]
-    inference = src._x.__class__ is Extras
-    at, creation = storage_offset(src), view_creation(mode, True)
-    outs = []
-    for m, offset in zip(metas, offsets):
-        outs.append(make_view(src, m, at + offset, creation=creation, tracked=not inference))
-    if inference:
-        _finish(call, leaves, outs, mode)
-    elif mode & GRAD and outs and metas[0].dtype.category >= 2 and requires_grad_of(src):
-        keys = (src._m, *[None if v is None else v.__class__ for v in leaves[1:]])
-        plan = call.plans.get(keys) or call.view_plan(keys, metas, True)
-        gp = plan.grads.get(1) or grad_plan(plan, 1)
-        record(gp, leaves, outs, mode)
-        for t in outs:
-            t._al.replay = gp.name  # type: ignore[union-attr] - a view has one
-    return tuple(outs)
 
 
 def _finish(call: Call, leaves: Sequence[Any], outs: Sequence[Tensor], mode: int) -> None:
@@ -406,8 +370,7 @@ def as_strided_view(src: Tensor, size: tuple[int, ...], stride: tuple[int, ...],
     out = make_view(src, m, at, creation=view_creation(mode, False), tracked=not inference)
     if mode & GRAD and not inference and requires_grad_of(src) and m.dtype.category >= 2:
         relative = at - storage_offset(src)
-        plan = window_plan(src._m, m, relative, "AsStridedBackward0")
-        record(grad_plan(plan, 1), (src, relative), (out,), mode)
+        _recorded(window_plan(src._m, m, relative, "AsStridedBackward0"), (src, relative), (out,), mode)
     if src._x is not None and src._x.inference:
         mark_inference(out)
         out._vc = out._vc if uncounted(src) else Version()
@@ -439,7 +402,7 @@ def reinterpreted_view(src: Tensor, m: Meta, relative: int, conj: bool, neg: boo
     out._al.chain = chain_to(src, "AsStridedBackward0", out)
     if mode & GRAD and requires_grad_of(src):
         plan = window_plan(src._m, m, relative, "AsStridedBackward0", conj, neg)
-        record(grad_plan(plan, 1), (src, relative), (out,), mode)
+        _recorded(plan, (src, relative), (out,), mode)
     return out
 
 

@@ -1,7 +1,7 @@
 """Programs written for torch print what they print under torch: losses line by line, words exactly.
 
 They are those of programs/, and those of examples/ made small.
-What torch printed lies in recorded/programs.json, which TORCHGRAD_RECORD=1 writes anew.
+What torch printed lies in recorded/programs.json, which TORCHGRAD_RECORD=1 writes again.
 """
 
 import json

@@ -482,7 +482,7 @@ def _moved(t: Tensor, source: Any, destination: Any) -> Tensor:
 def _new_call(
     steps: TapedSteps, axes: tuple[Any, ...], nondiff: tuple[int, ...], node: str
 ) -> tuple[Call, Sequence[Any]]:
-    """A call for steps that were not met before, and the numbers to give it.
+    """A call for new steps, and the numbers to give it.
 
     Numbers are part of a program, which XLA makes use of, until a program comes again and again with others.
     """

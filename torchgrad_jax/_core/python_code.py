@@ -1,4 +1,4 @@
-"""Whose a piece of Python code is: its user's, a library's that works for whoever calls it, or ours.
+"""Whose a piece of Python code is: its user's, a library's that works for its caller, or ours.
 
     whose(step.__code__.co_filename)  # USERS
     is_ours(nn.Linear)                # whether a class is defined in this package or in JAX

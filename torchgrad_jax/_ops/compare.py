@@ -392,7 +392,7 @@ _CLAMP_OF_2_14 = {(2, 14): Later(*map(_clamps_of_2_14, (_clamp_of_2_14, _clamp_a
 
 
 def _clamp_any(input: Array, low: Any, high: Any, clamps: Any = _clamp) -> Array:
-    """Applies the function for two limits, for a lower one, or for an upper one."""
+    """Apply the function for two limits, for a lower one, or for an upper one."""
     if category(input) == COMPLEX:
         raise NotImplementedError("clamp is not supported for complex types")
     limits = [jnp.asarray(v) for v in (low, high) if v is not None]

@@ -69,7 +69,7 @@ class FakeTensor(metaclass=_FakeTensorMeta):
 
 
 _modes: list[weakref.ref[FakeTensorMode]] = []
-"""The modes by number; the number of one that is gone is given out anew."""
+"""The modes by number; a number is used again once its mode is gone."""
 
 
 def _numbered(mode: FakeTensorMode) -> int:

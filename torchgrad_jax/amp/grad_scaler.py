@@ -277,7 +277,7 @@ def _any_infinite(states: list[dict[str, Any]]) -> Any:
 def _python_of(optimizer: Any) -> dict[Any, Any]:
     """What an optimizer keeps in Python that its step may change: options, state and attributes that are no tensors."""
     own = vars(optimizer)
-    states = own.get("state")  # whoever has none there has a property
+    states = own.get("state")  # an optimizer without one has a property
     states = optimizer.state if states is None else states
     held = [own, *optimizer.param_groups, *states.values()]
     return {

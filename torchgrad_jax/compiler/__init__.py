@@ -39,7 +39,7 @@ def is_exporting() -> bool:
 
 
 def reset() -> None:
-    """Forget the programs of all compiled functions; each is traced anew when it is called."""
+    """Forget the programs of all compiled functions; each is retraced when it is called."""
     for compiled in list(_POLICY.compiled):
         compiled.reset()
 
@@ -52,7 +52,7 @@ def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Mark a function as not to be compiled.
 
-    Called by itself it runs as it is written. Called from a compiled function it raises: a function is
+    Called by itself it runs eagerly. Called from a compiled function it raises: a function is
     compiled whole here, and cannot be left in the middle.
     """
     import functools

@@ -43,7 +43,7 @@ class _Table:
         self.changed = threading.Condition()
 
     def ask(self, request: Sequence[bytes]) -> list[bytes]:
-        """Answer a request; whoever waits for a key is woken if it changed one."""
+        """Answer a request; requests that wait for a key are woken if it changed."""
         name, fields = bytes(request[0]).decode(), [bytes(f) for f in request[1:]]
         if name == "wait":
             return self._wait(float(fields[0]), fields[1:])

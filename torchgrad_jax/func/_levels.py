@@ -171,7 +171,7 @@ def _which_reach(nodes: set[Node], ends: set[Node]) -> dict[Node, bool]:
 
 
 def _is_followed_outside(t: Tensor) -> bool:
-    """Whether JAX takes a derivative of the code around a run of `vmap` in which `t`, from that code, is met."""
+    """Whether JAX takes a derivative of the code around a run of `vmap` which reads `t`, from that code."""
     return MODES.traced and MODES.run.derived_outside(t)
 
 

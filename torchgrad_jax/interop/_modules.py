@@ -141,7 +141,7 @@ class _Linen(_Kind):
 
 
 class _Nnx(_Kind):
-    """A module of flax.nnx, which holds its arrays. Its streams of random numbers begin anew with the key of a call."""
+    """A module of flax.nnx, which holds its arrays. Its streams of random numbers restart with the key of a call."""
 
     def draws(self, training: bool) -> bool:
         from flax import nnx

@@ -115,7 +115,7 @@ def is_on(coefficient: Any) -> bool:
 
 
 def live(group: dict[str, Any]) -> dict[str, Any]:
-    """A group whose learning rate is read anew each time, where the step is being compiled."""
+    """A group whose learning rate is read again each time, where the step is being compiled."""
     lr = group["lr"]
     if type(lr) is not Number:
         return group

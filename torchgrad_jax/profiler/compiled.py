@@ -117,7 +117,7 @@ def profile_compiled(step: Any, *args: Any, calls: int = 5, **kwargs: Any) -> Co
 
     Raises:
         TypeError: if the function is not compiled.
-        RuntimeError: if it runs as it is written.
+        RuntimeError: if it runs eagerly.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -143,7 +143,7 @@ def profile_compiled(step: Any, *args: Any, calls: int = 5, **kwargs: Any) -> Co
 
 
 def _fresh_text(program: Any) -> str:
-    """The optimized program, compiled anew: one from the cache on disk may tell lines of other code."""
+    """The optimized program, compiled again: one from the cache on disk may tell lines of other code."""
     kept = jax.config.jax_compilation_cache_include_metadata_in_key  # type: ignore[attr-defined]
     jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
     try:

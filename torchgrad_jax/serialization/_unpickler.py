@@ -195,10 +195,10 @@ class SafeUnpickler(Machine):
         if full in self.allowed:
             return self.allowed[full]
         if full not in self.named:
-            self.named[full] = self._found(full)
+            self.named[full] = self._look_up(full)
         return self.named[full]
 
-    def _found(self, full: str) -> Any:
+    def _look_up(self, full: str) -> Any:
         if full in PLAIN:
             return Named(None, functools.partial(PLAIN[full], self))
         found = special(full, self.tensors)

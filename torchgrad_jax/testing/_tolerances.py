@@ -23,14 +23,14 @@ class Tolerance:
 
     Attributes:
         rtol: the share of the expected element.
-        atol: the share of the terms, which whoever compares knows, measures or takes for 1.
+        atol: the share of the terms, which the caller knows, measures or takes for 1.
     """
 
     rtol: float
     atol: float
 
     def scaled(self, factor: float) -> Tolerance:
-        """Both shares times a factor; whoever calls this says why."""
+        """Both shares times a factor; the caller says why."""
         return Tolerance(self.rtol * factor, self.atol * factor)
 
 

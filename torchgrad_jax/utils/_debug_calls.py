@@ -18,7 +18,7 @@ from . import _pytree
 
 
 class TensorIdTracker:
-    """Gives tensors numbers, in the order in which they are met."""
+    """Gives tensors numbers, in the order in which they come."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[Any, int]] = {}

@@ -129,7 +129,7 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = No
 
 
 def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], Any]:
-    """Turns a function into one that lets everything pass that is not of some classes."""
+    """Turn a function into one that lets everything pass that is not of some classes."""
 
     def wrap(func: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @functools.wraps(func)

@@ -61,7 +61,7 @@ Run = Callable[[Entry, Any], Any]
 class Compiled:
     """A function compiled for the kinds of arguments that it is called with.
 
-    A call ends in an `Outcome`: its program has run, or the function runs as it is written. `Programs` keeps programs,
+    A call ends in an `Outcome`: its program has run, or the function runs eagerly. `Programs` keeps programs,
     `Attempt` makes one, and `Patience` decides what becomes of a function that has none.
     """
 
@@ -100,7 +100,7 @@ class Compiled:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it was traced again or ran as it is written, in order."""
+        """Why it was traced again or ran eagerly, in order."""
         return self.patience.reasons
 
     def reset(self) -> None:
@@ -190,7 +190,7 @@ class Compiled:
             `collectives()` and `compile()`; `backward` is the one of the backward pass, if the program has one.
 
         Raises:
-            RuntimeError: if the function runs as it is written.
+            RuntimeError: if the function runs eagerly.
 
         Example:
             >>> import torchgrad_jax as torch
@@ -216,7 +216,7 @@ class Compiled:
             args, kwargs: as for a call.
 
         Raises:
-            RuntimeError: if the function runs as it is written, or if its program calls functions of this process.
+            RuntimeError: if the function runs eagerly, or if its program calls functions of this process.
 
         Example:
             >>> import tempfile
@@ -260,9 +260,7 @@ class Compiled:
             return inspected.result
         assert isinstance(outcome, AsIs)
         self.patience.book(outcome)
-        raise RuntimeError(
-            f"torch.compile: there is no program to look at, the function runs as it is written: {outcome.why}"
-        )
+        raise RuntimeError(f"torch.compile: there is no program to look at, the function runs eagerly: {outcome.why}")
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
         """What the program for these arguments needs on the hardware of `interop.target`, which need not be here.
@@ -278,7 +276,7 @@ class Compiled:
             64-bit arithmetic that is emulated. `print` shows it as a table.
 
         Raises:
-            RuntimeError: if there is no target, or if the function runs as it is written.
+            RuntimeError: if there is no target, or if the function runs eagerly.
         """
         target = self._target()
         tensors = [x for x in jax.tree.leaves((args, kwargs)) if isinstance(x, Tensor)]
@@ -312,7 +310,7 @@ class Compiled:
             The number of samples; 0 if the step fits with none.
 
         Raises:
-            RuntimeError: if there is no target, if the function runs as it is written, or if no argument has a batch.
+            RuntimeError: if there is no target, if the function runs eagerly, or if no argument has a batch.
         """
         first = self.plan(*args, **kwargs)
         return largest_batch(plans_of(self._target(), self.lower), (args, kwargs), first)

@@ -170,7 +170,7 @@ def explanation(compiled: Any, place: str) -> str:
     programs = [entry for entries in compiled.programs.by_key.values() for entry in entries]
     lines = [
         f"{place}: {_some(len(programs), 'program')}; traced {_times(counts['traced'])}, run {_times(counts['run'])}, "
-        f"as it is written {_times(counts['eager'])}"
+        f"eager {_times(counts['eager'])}"
     ]
     if compiled.patience.written:
         lines.append("  It is not compiled any more.")

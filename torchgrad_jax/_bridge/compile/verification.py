@@ -6,7 +6,7 @@ What differs is something that the function has read and no guard watches. `TORC
 does the same to every compiled function.
 
 Where nobody asks, a function does that for at most a hundredth of its time: a program that has run for a hundred times
-as long as a trace of it takes is due. What differs is told once, and the function is traced anew.
+as long as a trace of it takes is due. What differs is told once, and the function is retraced.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Verification:
         """Keep what a second trace gives, which finds what the first one has made, such as constants.
 
         Returns:
-            False where that is no program, or raises what the next call would: the next call is to be traced anew.
+            False where that is no program, or raises what the next call would: the next call is to be retraced.
         """
         try:
             entry.reference = again()
@@ -98,7 +98,7 @@ class Verification:
 
         Returns:
             None if the program is the right one, or nothing is known; a text says why it is to be dropped, and the
-            function traced anew. As it was asked to, the function runs as it is written instead.
+            function retraced. As it was asked to, the function runs eagerly instead.
 
         Raises:
             StaleProgramError: if the program is stale, and that is to be an error.
@@ -130,7 +130,7 @@ class Verification:
         if not self.every:
             if not self._told:
                 self._told = True
-                _warn(f"{text}. Results of earlier calls may be wrong. It is dropped, and the function is traced anew")
+                _warn(f"{text}. Results of earlier calls may be wrong. It is dropped, and the function is retraced")
             return f"a check has found that {difference}"
         if not self._warns:
             raise StaleProgramError(text)

@@ -327,7 +327,7 @@ class _Trace:
 
 
 def _inputs(trace: _Trace) -> list[Any]:
-    """What the program reads of the outside; what the function makes anew each time is a constant of it."""
+    """What the program reads of the outside; what the function makes again each time is a constant of it."""
     own = trace.programs[0].constants
     both = zip(*[p.sources for p in trace.programs])
     return [

@@ -256,7 +256,7 @@ class _Operator:
             there = leaves[0]._m.device
             for i, t in enumerate(self.captured[n_captured:], n_captured):
                 self.captured[i] = wrap_beside(t._st.array, there)
-        # What the function computed of tensors from outside is computed anew by each call.
+        # What the function computed of tensors from outside is computed again by each call.
         self.lasts &= all(
             t._al is None and t._fn is None and t._st.born < steps.birth for t in self.captured[:n_captured]
         ) and not any(is_traced(t._st.array) for t in self.captured[n_captured:])
@@ -473,8 +473,8 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
 def _as_step(fn: Callable[..., list[Any]], is_of_kernels: bool) -> Callable[..., list[Any]]:
     """A function as one step of what JAX traces around it, if that may be lowered or differentiated with 32 bits.
 
-    A kernel of this package has 64-bit types, whoever calls, differentiates and lowers it. A function whose steps are
-    kernels is compiled again only where JAX compiles it anyway: `jax.grad` outside of `jax.jit` uses those kernels.
+    A kernel of this package has 64-bit types, no matter what calls, differentiates or lowers it. A function whose steps
+    are kernels is compiled again only where JAX compiles it anyway: `jax.grad` outside of `jax.jit` uses those kernels.
     """
     if not IS_GUEST:
         return fn

@@ -1,4 +1,4 @@
-"""What a module consists of besides its parameters and buffers, as a value: compared, hashed, and built anew.
+"""What a module consists of besides its parameters and buffers, as a value: compared, hashed, and built again.
 
 JAX takes a module apart into arrays and a *frame*, which is all the rest. It compares frames to see whether a compiled
 function is still the right one, and builds modules from a frame and other arrays, as often as it likes and long after

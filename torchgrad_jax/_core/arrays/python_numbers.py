@@ -1,7 +1,7 @@
-"""Python numbers that a program carries: read anew in each run, and computed with again in Python.
+"""Python numbers that a program carries: read again in each run, and computed with again in Python.
 
 While a function is traced, a `Number` stands for a Python number that may be another one in the next run. Arithmetic on
-it is written down in a `Log`, tensor code takes it as an input of the program, and whoever asks for its value (a
+it is written down in a `Log`, tensor code takes it as an input of the program, and code that asks for its value (a
 branch, a size, text) gets the value of this run, which the log remembers as something to be compared.
 """
 

@@ -1,7 +1,7 @@
 """Host arrays become JAX arrays: the one place that decides where they go and who owns the bytes.
 
 Arrays for JAX's first device are left uncommitted, all others are committed to theirs. JAX compiles
-a kernel anew for every combination of committed and uncommitted arguments, so that one rule for all
+a kernel again for every combination of committed and uncommitted arguments, so that one rule for all
 arrays that this package makes saves compiling each kernel several times.
 """
 

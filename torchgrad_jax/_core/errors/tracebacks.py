@@ -37,7 +37,7 @@ def _is_ours(error: BaseException) -> bool:
 
 
 def _is_look_up(error: BaseException) -> bool:
-    """Whether an error says that a call was not met before. JAX may have taken its traceback off."""
+    """Whether an error says that a call is new. JAX may have taken its traceback off."""
     return isinstance(error, KeyError) and (
         _is_ours(error) or (not error.__traceback__ and type(error.args[0]) is tuple)
     )

@@ -106,7 +106,7 @@ class Room:
 def room(jaxpr: Any, limit: float, more: float = 1.0) -> Room:
     """What NumPy may do of a kernel that may take `limit` microseconds, infinite if it may take any time.
 
-    `more` says how many times as long it may take, be it `OF_FORM`.
+    `more` says how many times as long it may take; it may be `OF_FORM`.
     """
     steps = [*all_steps(jaxpr)]
     return room_for(any(e.primitive.name == "scan" for e in steps), sum(map(saves, steps)), limit * more)

@@ -377,7 +377,7 @@ class Maker:
         return name
 
     def _again(self, eqn: Any, known: Sequence[Any]) -> Callable[[Any], Any]:
-        """Makes what does a step for given sizes."""
+        """Make what does a step for given sizes."""
         primitive = host_steps.STEPS[eqn.primitive.name]
 
         def make(now: Any) -> Any:

@@ -126,7 +126,7 @@ def _reduced_few(x: Array) -> tuple[Array, Array]:
 
 
 def _reduced(x: Array) -> tuple[Array, Array]:
-    """The quarter turns of float64 numbers below `_REDUCED`, and the angle that is left, be it as small as 2**-60."""
+    """The quarter turns of float64 numbers below `_REDUCED`, and the angle left, which may be as small as 2**-60."""
     turns = _nearest(x * _of(x, 2 / math.pi))
     first, second, third, fourth = (turns * _of(x, part) for part in _HALF_PI)
     rest = x - first

@@ -566,7 +566,7 @@ _SILENT_OF_FLOATS = {"neg", "abs", "sign", "max", "min"}
 
 
 def is_silent(eqn: Any) -> bool:
-    """Whether NumPy warns of no value that a step is given, be it NaN or infinite."""
+    """Whether NumPy warns of no value that a step is given, NaN and infinities included."""
     name = eqn.primitive.name
     return name in _SILENT or (name in _SILENT_OF_FLOATS and eqn.outvars[0].aval.dtype.kind == "f")
 

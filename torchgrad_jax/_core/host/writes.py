@@ -157,7 +157,7 @@ def _moved(dtype: np.dtype) -> bool:
 
 
 def _scattering(eqn: Any, given: Any) -> Step | None:
-    """Puts new elements at places into memory."""
+    """Put new elements at places into memory."""
     ins, joins = [v.aval for v in eqn.invars], indexing.SCATTERS[eqn.primitive.name]
     plain = _moved(ins[0].dtype) if joins is None else ins[0].dtype.kind in "iuf" and ins[0].dtype not in HALVES
     if not plain or not 0 < ins[2].size <= choice.LARGEST or indexing.scatter(joins)(eqn.params, ins, None) is None:

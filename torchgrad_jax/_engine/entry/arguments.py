@@ -271,7 +271,7 @@ def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeEr
     where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
     complaint = f"must be {_NAMES[param.kind]}, not {type_name(value)}"
     error = TypeError(f"{op}(): {where} {complaint}")
-    error.about = (value, complaint)  # type: ignore[attr-defined] - for whoever handed the value on
+    error.about = (value, complaint)  # type: ignore[attr-defined] - for the caller, which knows where the value came from
     return error
 
 

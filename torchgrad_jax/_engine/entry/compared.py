@@ -1,9 +1,9 @@
 """``TORCHGRAD_JAX_CHECK_CALLS=1``: each call that takes a short way is read in general form, too.
 
 ``x.gather(1, i)`` is then looked up by its arguments as they came, and beside that every argument is read by its kind,
-as if the call had never been met. Both have to find the same call of the row with the same leaves, the same key of its
-plan, and the same tensors that require gradients; a function that is made of others has to take the arguments as they
-are.
+as if no such call had been made before. Both have to find the same call of the row with the same leaves, the same key
+of its plan, and the same tensors that require gradients; a function that is made of others has to take the arguments
+as they are.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def _unwritten(*args: Any, **kwargs: Any) -> Any:
 
 
 def _first_call(fn: Any, args: Any, kwargs: Any) -> Any:
-    """Give a function its code, in place, so that whoever holds it already has the fast one."""
+    """Give a function its code, in place, so that existing references become fast too."""
     written, form = fn.binding.written, fn.form
     key = (form.said, form.inplace, form.operator, form.spread is None)
     if key not in written:

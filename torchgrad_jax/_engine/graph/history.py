@@ -1,6 +1,6 @@
 """Which node a tensor belongs to now, and what in-place writes do to the graph.
 
-Views get their nodes anew after a write to their base; a write to a view becomes a CopySlices of
+Views get new nodes after a write to their base; a write to a view becomes a CopySlices of
 the base.
 """
 
@@ -99,7 +99,7 @@ def _forbidden(t: Tensor, indirect: bool) -> str:
 
 
 def _regenerate(t: Tensor) -> None:
-    """Make the view's node anew: as_strided of the base as it is now."""
+    """Make a new node for the view: as_strided of the base as it is now."""
     al, base = t._al, t._al.base
     edge = edge_of(base)
     if al.chain:

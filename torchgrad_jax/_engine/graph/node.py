@@ -272,7 +272,7 @@ def spent(name: str, out: Any, find_edges: Callable[[], Sequence[Any]]) -> Node:
 
 
 def accumulator(tensor: Any) -> AccumulateGrad:
-    """The leaf's AccumulateGrad node: one while anything holds it, made anew after."""
+    """The leaf's AccumulateGrad node: one while anything holds it, made again after."""
     ref = tensor._acc
     if ref is not None:
         node = ref()

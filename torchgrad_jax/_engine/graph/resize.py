@@ -73,7 +73,7 @@ def _window(t: Tensor, m: Meta, offset: int) -> None:
 
 
 def _grow(t: Tensor, need: int, dtype: Any) -> None:
-    """Append zeros to the storage; whoever shares it must be known, as their windows change."""
+    """Append zeros to the storage; the tensors that share it must be known, as their windows change."""
     st = t._st
     check_resizable(st)
     base = t._al.base if t._al is not None else None

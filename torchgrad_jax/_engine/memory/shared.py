@@ -7,8 +7,8 @@
     del n           # the next use of x makes its storage an ordinary one again
 
 `Storage.array` stays what it is everywhere else, an immutable array: here it is a snapshot, the same object until the
-bytes differ. So whoever compares arrays by identity, remembers a view by the storage's stamp, or keeps a value for the
-backward pass needs no rule for shared memory; and whoever assigns `array` writes to the memory.
+bytes differ. So code that compares arrays by identity, remembers a view by the storage's stamp, or keeps a value for
+the backward pass needs no rule for shared memory; and assigning `array` writes to the memory.
 """
 
 from __future__ import annotations

@@ -112,7 +112,7 @@ def _looking(getter: bool, closed: int) -> types.CodeType:
 
 
 def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]:
-    """What a function does once it looks: ask whoever overrides `func`, or do what `plain` does."""
+    """What a function does once it looks: ask the classes that override `func`, or do what `plain` does."""
     asked: tuple[str, ...] | None = getattr(plain, "asked", None)
 
     def look(args: Any, kwargs: Any) -> Any:

@@ -5,8 +5,8 @@ what the nodes saved. The structure of such a stretch is the key of its joined f
 segment, a long one many, and what somebody watches ends one and is walked.
 
 The joined form calls the kernels of the nodes one after the other, so that it gives the bits of the walk. So hooks,
-lengths, and how often a structure was met decide how long a pass takes, and nothing else. There is one exception: where
-XLA computes some of the kernels, a segment that was met often is fused into one kernel, with other last bits. It takes
+lengths, and how often a structure came decide how long a pass takes, and nothing else. There is one exception: where
+XLA computes some of the kernels, a segment that comes often is fused into one kernel, with other last bits. It takes
 a sixth off the step of a multilayer perceptron. `torch.use_deterministic_algorithms(True)` does without.
 """
 

@@ -74,7 +74,7 @@ def fits(store: Meta, m: Meta, touched: int) -> bool:
     return choice.EXECUTOR != "xla" and work <= choice.LARGEST and (store.contiguous or store.dense) and _fits(store, m)
 
 
-def lies_in(store: Meta, m: Meta) -> bool:
+def is_read_in_place(store: Meta, m: Meta) -> bool:
     """Whether NumPy finds the elements of a view where they lie in the memory of a storage on the CPU."""
     return store.contiguous and _fits(store, m)
 

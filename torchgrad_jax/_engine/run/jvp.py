@@ -37,7 +37,7 @@ def _of_any_size(plan: Plan) -> bool:
 
 
 def _tangents(plan: Plan, tangents: tuple[int, ...]) -> Any:
-    """Makes the tangents, as a function of leaves and tangents, of the function that they are of."""
+    """Make the tangents, as a function of leaves and tangents, of the function that they are of."""
     n, present = len(plan.keys), plan.present
     diff, single, own = plan.diff, plan.single, plan.forward
     where = [present.index(i) for i in tangents]

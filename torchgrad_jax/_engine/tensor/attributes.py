@@ -367,7 +367,7 @@ def stop_derivative(self: Tensor, value: Any) -> None:
 
 
 def refuse_deletion(self: Tensor) -> None:
-    """There is always a `_grad_fn`, be it None."""
+    """There is always a `_grad_fn`, which may be None."""
     raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
 
 

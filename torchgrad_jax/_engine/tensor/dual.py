@@ -92,7 +92,7 @@ def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
 
     So views of both correspond, also those that were made before the tensor had a tangent.
     """
-    if tangent is not None and not _lies_as(tangent, t):
+    if tangent is not None and not _has_strides_of(tangent, t):
         with primals_only():
             tangent = laid_out_as(tangent, t)
     x = extras(t)
@@ -126,7 +126,7 @@ def _keep_tangent(t: Tensor) -> None:
         then.tangent = as_it_is(x.dual)
 
 
-def _lies_as(tangent: Tensor, t: Tensor) -> bool:
+def _has_strides_of(tangent: Tensor, t: Tensor) -> bool:
     """Whether the strides of a tangent are those of what it belongs to, as far as they lead to elements."""
     m, wanted = tangent._m, t._m
     if m is wanted or m.strides == wanted.strides or wanted.numel == 0:
@@ -139,7 +139,7 @@ def has_place_of(tangent: Tensor, t: Tensor) -> bool:
 
     What is mapped over has no storage that a user could see: there the strides decide.
     """
-    if not _lies_as(tangent, t):
+    if not _has_strides_of(tangent, t):
         return False
     if not MODES.run.at_once or tangent._al is t._al is None:
         return True

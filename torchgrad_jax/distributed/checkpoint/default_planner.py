@@ -118,7 +118,7 @@ class DefaultSavePlanner(SavePlanner):
         flatten_sharded_tensors: as in torch; there are no such tensors here.
         dedup_replicated_tensors: deprecated in torch, where it has no effect either.
         dedup_save_to_lowest_rank: whether the lowest rank writes what several have, instead of sharing it out.
-        enable_plan_caching: accepted; plans are made anew each time.
+        enable_plan_caching: accepted; plans are made again each time.
     """
 
     def __init__(

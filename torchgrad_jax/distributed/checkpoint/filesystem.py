@@ -1,8 +1,8 @@
 """Checkpoints in folders, in torch's format: files of parts, one after another, and `.metadata`, which says where.
 
 A checkpoint that takes the place of another one in the same folder gets files of its own. It is there once `.metadata`
-has been replaced, which happens at once; then the old files are removed. Whoever is killed before leaves the old
-checkpoint whole.
+has been replaced, which happens at once; then the old files are removed. A process that is killed before leaves the
+old checkpoint whole.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
         sync_files: whether to wait until the disk has the files.
         thread_count: how many threads write.
         per_thread_copy_ahead: accepted; parts are copied from devices one by one.
-        cache_staged_state_dict: accepted; copies for `async_save` are made anew each time.
+        cache_staged_state_dict: accepted; copies for `async_save` are made again each time.
         overwrite: whether a checkpoint that is there may be replaced.
         serialization_format: only `SerializationFormat.TORCH_SAVE`.
 

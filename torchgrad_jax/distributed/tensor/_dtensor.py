@@ -216,7 +216,7 @@ def spread(t: Tensor, mesh: DeviceMesh, wanted: Any, if_it_fits: bool = False) -
     there = sharding_of(mesh, wanted, tuple(t.shape), spec)
     reductions = reductions_of(t, mesh) if held is not None and held.mesh == mesh.jax_mesh else (None,) * mesh.ndim
     same = reductions == tuple(p if isinstance(p, Partial) else None for p in asked)
-    if same and held is not None and placement.lies_at(kept_of(t)[0], there):
+    if same and held is not None and placement.has_placement(kept_of(t)[0], there):
         return said(t.view_as(t) if t.requires_grad else t.detach(), mesh)
     out = t.to(there)
     if not same or any(reductions):  # which summands there are is said of an array
@@ -264,7 +264,7 @@ def _sharding(t: Tensor, name: str) -> NamedSharding:
     raise AttributeError(f"'{type(t).__name__}' object has no attribute '{name}': {why}")
 
 
-def _lies_somewhere(t: Tensor) -> bool:
+def _awaits_placement(t: Tensor) -> bool:
     """Whether a tensor is one of a traced program, for which XLA has yet to choose a place."""
     return not MODES.run.at_once and named_sharding(t) is None
 
@@ -309,7 +309,7 @@ def redistribute(
         raise NotImplementedError("DTensor.redistribute(): backward_dtype is not supported")
     if placements is None:
         raise RuntimeError("placements is needed for redistribute!")
-    if device_mesh is None and _lies_somewhere(self):
+    if device_mesh is None and _awaits_placement(self):
         raise RuntimeError(
             "DTensor.redistribute() of an argument or a result inside of a compiled function: give device_mesh, as "
             "XLA has yet to choose where it lies"
@@ -317,8 +317,8 @@ def redistribute(
     mesh = _mesh_of(self) if device_mesh is None else device_mesh
     wanted = checked(mesh, placements, self.ndim)
     for i, p in enumerate(wanted):
-        if isinstance(p, Partial) and (_lies_somewhere(self) or self.placements[i] != p):
-            held = "what XLA chooses" if _lies_somewhere(self) else self.placements[i]
+        if isinstance(p, Partial) and (_awaits_placement(self) or self.placements[i] != p):
+            held = "what XLA chooses" if _awaits_placement(self) else self.placements[i]
             raise RuntimeError(
                 f"Can not redistribute from {held} to {p}, redistributing to Partial is for internal use only!"
             )
@@ -335,10 +335,10 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
         grad_placements: what the gradients of all processes are of the tensor's gradient: its parts or the summands of
             `Partial`; as the tensor itself if None. A process with all devices has all of it.
     """
-    if _lies_somewhere(self) and jax.process_count() > 1:
+    if _awaits_placement(self) and jax.process_count() > 1:
         refuse_parts("DTensor.to_local()")
     if (
-        _lies_somewhere(self)
+        _awaits_placement(self)
         or isinstance(kept_of(self)[0], jax.core.Tracer)
         or _sharding(self, "to_local").is_fully_addressable
     ):
@@ -401,7 +401,7 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     Args:
         grad_placements: what the gradients of all processes are of the whole gradient, as for `to_local`.
     """
-    if _lies_somewhere(self):
+    if _awaits_placement(self):
         return self
     there = _sharding(self, "full_tensor")
     everywhere = NamedSharding(there.mesh, PartitionSpec())
@@ -440,7 +440,7 @@ def _bound(method: Any) -> Any:
     """How a tensor over a mesh gives its method."""
 
     def get(self: Tensor) -> Any:
-        if not _lies_somewhere(self):
+        if not _awaits_placement(self):
             _sharding(self, method.__name__)
         return method.__get__(self)
 

@@ -8,7 +8,7 @@ import time
 from typing import Any, Self
 
 from ..._core.errors import warn
-from ..._core.errors.carried import ExceptionWrapper
+from ..._core.errors.remote_errors import ExceptionWrapper
 from ..._functions.random import Generator
 from ...accelerator import current_accelerator, is_available
 from ...autograd.profiler import record_function

@@ -1,6 +1,6 @@
 """Python numbers and arrays of JAX among the arguments of a compiled function, which are inputs of its program.
 
-In `step(x, 0.1)` the program reads 0.1 anew in each call. While the function is traced a `Number` stands in the place
+In `step(x, 0.1)` the program reads 0.1 again in each call. While the function is traced a `Number` stands in the place
 of each such argument. A number whose value the function asks for (a branch, a size, text) is a constant of that program
 instead, and the line that asked is remembered. An array is a traced one meanwhile.
 """

@@ -101,7 +101,7 @@ class BatchClasses:
                     self._known.add(type(part))
                     self.seen[type(part)] = None
 
-    def comes_anew(self, x: Any) -> bool:
+    def is_new_each_call(self, x: Any) -> bool:
         """Whether this is another instance of a dataclass that is known; its instances are containers from now on."""
         if not (is_plain_object(x) or is_object_in_python(x)) or type(x) in self._known:
             return False

@@ -280,7 +280,7 @@ class Clock:
         return self._between - 1
 
     def was_traced(self, began: float, ended: float) -> None:
-        """Begin anew."""
+        """Begin again."""
         self.checks += 1
         self.seconds, self._looked = ended - began, ended
         self._ran, self._between = 0.0, 1

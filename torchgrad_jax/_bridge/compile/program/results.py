@@ -55,7 +55,7 @@ def is_known(x: Any) -> bool:
 def refuse_new_objects(
     objects: Sequence[Any], knows: Callable[[Any], bool], state: RunState, given: Sequence[Any]
 ) -> None:
-    """Refuse results that each call has to make anew, where a program would return those of its first call.
+    """Refuse results that each call has to make again, where a program would return those of its first call.
 
     Args:
         objects: results in which values may be that nobody sees.
@@ -272,7 +272,7 @@ def return_what_is_kept(
 def with_common_bases(leaves: Sequence[Any]) -> list[Any]:
     """The results, and after them bases that no result is, of results that share elements.
 
-    In `rows = stack(...); return rows[0], rows` the second is all of the memory, and the first is made of it anew. In
+    In `rows = stack(...); return rows[0], rows` the second is all of the memory, and the first is made of it again. In
     `return rows[0], rows[:, 0]` none is, so the program gives their base, too.
     """
     added: list[Tensor] = []

@@ -2,7 +2,7 @@
 
 `torch.from_numpy(array)` gives a tensor on the memory of the array. A program has no such memory: the tensor is a
 constant of it, a copy. That is no difference where the function only reads the tensor. Where it writes to one of the
-two, or returns the tensor, the other one would not know; so such a function runs as it is written. So does one that
+two, or returns the tensor, the other one would not know; so such a function runs eagerly. So does one that
 writes to a tensor while it has an array of its memory, `tensor.numpy()`.
 """
 

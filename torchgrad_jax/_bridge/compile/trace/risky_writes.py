@@ -57,7 +57,7 @@ class _Walk:
     def __init__(self, takes: bool) -> None:
         self.takes = takes
         self.found = False
-        """Whether a risky write was met."""
+        """Whether there was a risky write."""
         self.numbers = itertools.count()
 
     def new(self, shape: tuple[int, ...], reads: Any = frozenset(), number: Any = None) -> _About:
@@ -94,7 +94,7 @@ class _Walk:
             return ()
         with at_its_line(eqn):
             if risky:
-                return [_written_anew(args[0], args[1], args[2:])]
+                return [_rebuilt(args[0], args[1], args[2:])]
             return results_of(eqn, args)
 
     def _of(self, v: Any, about: dict[Any, _About]) -> _About:
@@ -154,7 +154,7 @@ def _is_risky(known: list[_About]) -> bool:
     return any(memory == operand.memory and at != region for memory, at in update.reads)
 
 
-def _written_anew(operand: Any, update: Any, starts: Sequence[Any]) -> Any:
+def _rebuilt(operand: Any, update: Any, starts: Sequence[Any]) -> Any:
     """What `dynamic_update_slice` gives, each element chosen from the old and the new ones."""
     shape, sizes = operand.shape, update.shape
     starts = [

@@ -61,7 +61,7 @@ class Ages:
         return known[1]
 
     def look(self) -> None:
-        """Find all new objects; what was new once has to be new for good, whoever collects garbage in between."""
+        """Find all new objects; an object that was new once stays new, even if garbage is collected in between."""
         self.young.update(map(id, gc.get_objects(0)))
 
     def was_there(self, x: Any, held: Collection[int] = ()) -> bool:

@@ -4,7 +4,7 @@
     code.attributes  # the names that it looks up in objects: frozenset({"weight", "scale"})
     code.globals     # the names that it looks up in its module: frozenset({"torch", "CONFIG"})
 
-Whose a code is decides whether it is looked at: ours is not, and a library's works for whoever called it.
+Whose a code is decides whether it is looked at: ours is not, and a library's works for its caller.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from ...._core.python_code import CALLERS, OURS, PACKAGE, USERS, whose
 
 _CALLED_AT_ANY_TIME = frozenset([("_weakrefset.py", "_remove"), ("weakref.py", "remove"), ("weakref.py", "_remove")])
-"""Functions that run when an object dies, whoever's code is running then."""
+"""Functions that run when an object dies, whatever code is running then."""
 _OP = dis.opmap
 _METHODS_ARE_ATTRIBUTES = sys.version_info >= (3, 12)
 _NAMED = {
@@ -291,7 +291,7 @@ def _computes_names(code: types.CodeType) -> bool:
     The second argument is found by going back from the call, counting what each instruction leaves on the stack.
     """
     if code.co_name in NAMED_BY_CALLER:
-        return False  # whoever looked the attribute up has named it
+        return False  # the code that looked the attribute up has named it
     steps = [(op, arg) for op, arg in instructions(code)]
     for at, (op, arg) in enumerate(steps):
         if _name_in(code, op, arg) in _BY_NAME and not _is_given_text(code, steps, at):

@@ -135,7 +135,7 @@ class Filled(Place):
 
 
 class Scalar(Filled):
-    """A place of a number, or of a list or tuple of numbers, that is read anew in each run.
+    """A place of a number, or of a list or tuple of numbers, that is read again in each run.
 
     Where a program reads it without a step in Python, its type is compared (`was`).
     """
@@ -277,7 +277,7 @@ class Items(Fact):
         return f"len({name(self.of)}) == {len(self.was)}"
 
     def restore(self) -> None:
-        """Fill it anew, which may give a set another order."""
+        """Refill it, which may give a set another order."""
         if not self.is_same():
             self.fill(self.was)
             self.was = list(self.of)

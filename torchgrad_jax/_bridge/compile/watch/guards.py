@@ -308,7 +308,7 @@ class PythonGuards(FactList):
         self.replace(kept)
 
     def watch_caches(self) -> None:
-        """After a trace, which may have filled caches: a result that one of them loses is computed anew."""
+        """After a trace, which may have filled caches: a result that one of them loses is computed again."""
         for held in (kept_results(fact.of) for fact in self.each(Cached)):
             self.add([Place(held, key, value) for key, value in held.items()])
 

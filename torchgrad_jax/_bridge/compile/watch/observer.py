@@ -337,7 +337,7 @@ CALLER = code_of(_calls_from_outside.__code__).scan()
 
 
 def acts_outside(*functions: Any) -> None:
-    """Functions of this package that run as they are written, and so does what calls them."""
+    """Functions of this package that run eagerly, and so does what calls them."""
     for function in functions:
         code_of(function.__code__).tells = Observer.acts
 

@@ -193,7 +193,7 @@ class State(Attributes):
 
 
 def before_it_was_taken(text: str) -> str:
-    """How a lock was that is first met when it is given back: `with` takes one without a call that is seen."""
+    """How a lock was that is first seen when it is released: `with` takes one without a call that is seen."""
     taken = f"owner={threading.get_ident()} count=1 "
     return text.replace("<locked", "<unlocked").replace(taken, "owner=0 count=0 ") if taken in text else text
 

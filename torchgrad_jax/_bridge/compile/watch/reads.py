@@ -119,7 +119,7 @@ class Reads(Notes):
         return True
 
     def visit(self, x: Any, code: Code, placed: bool, named: bool) -> None:
-        """Note what there is to note of an object, and hand on what it leads to."""
+        """Note what there is to note of an object, and pass on what it leads to."""
         if issubclass(type(x), Tensor):
             kinds.tensor(self, x, code, placed)
         else:

@@ -6,7 +6,7 @@ import collections.abc
 import queue
 from typing import Any
 
-from ...._core.errors.carried import ExceptionWrapper
+from ...._core.errors.remote_errors import ExceptionWrapper
 from ...._engine.memory.tensor import Tensor
 from .collate import _is_named, _rebuilt, _rebuilt_map
 from .signal_handling import MP_STATUS_CHECK_INTERVAL

@@ -86,7 +86,7 @@ doctests: $(VENV)/.installed-test ## examples in docstrings, README and docs
 	$(PY) -m pytest -q -n $(JOBS) --doctest-modules --doctest-glob='*.md' \
 		--ignore=torchgrad_jax/pytest_alias.py --ignore=torchgrad_jax/pytest_compare.py --ignore=torchgrad_jax/_alias/shim \
 		--ignore=torchgrad_jax/classes.py \
-		--ignore=torchgrad_jax/utils/tensorboard --ignore=docs/site_hooks.py --ignore=docs/site_gallery.py --ignore=docs/site_reference.py \
+		--ignore=torchgrad_jax/utils/tensorboard --ignore=docs/site_hooks.py --ignore=docs/site_gallery.py --ignore=docs/site_notebooks.py --ignore=docs/site_reference.py \
 		torchgrad_jax README.md docs
 
 site: $(VENV)/.installed-docs ## docs/ as static files in build/site; every link has to lead somewhere

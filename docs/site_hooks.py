@@ -21,7 +21,7 @@ def on_files(files: Any, config: Any) -> Any:
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links out of docs/ lead to them."""
-    if page.file.src_uri.startswith(("gallery/", "reference/")):  # generated, in a folder of its own
+    if page.file.src_uri.startswith(("gallery/", "notebooks/", "reference/")):  # generated, in a folder of its own
         return markdown
     return _LINK.sub(lambda m: f"](source/{_file(m[1])}.txt", markdown)
 

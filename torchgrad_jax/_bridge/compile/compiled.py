@@ -37,7 +37,7 @@ from .arguments.keys import recompile
 from .attempt import Attempt, Function
 from .calls import Again, AsIs, Call, How, Outcome, Ran, Request, WithPlainNumbers
 from .function_modes import autocast_off
-from .inspection import Lowered, ProgramInspected, explanation, lowered
+from .inspection import Lowered, ProgramInspected, explanation, folded, lowered
 from .many_steps import Batches, StepsDone, run_all
 from .patience import Patience
 from .plans.batches import largest_batch, plans_of
@@ -326,6 +326,10 @@ class Compiled:
     def explain(self) -> None:
         """Print what the programs of the function read, write, keep and check, and why it was traced again."""
         print(explanation(self, explain.place(self.fn)))  # noqa: T201 - asked for
+
+    def _repr_html_(self) -> str:
+        """Return what `explain` prints, folded below its first line, which a notebook shows."""
+        return folded(explanation(self, explain.place(self.fn)))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Run) -> Any:
         """Find or make the program for these arguments, and `run` it; or run the function."""

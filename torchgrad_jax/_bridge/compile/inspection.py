@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 import jax
@@ -162,6 +163,12 @@ def operators_of(jaxpr: Any) -> list[str]:
 
 
 # --- in words -------------------------------------------------------------------------------------
+
+
+def folded(text: str) -> str:
+    """Return lines of text as HTML that shows the first one, and the others on a click."""
+    first, _, rest = text.partition("\n")
+    return f"<details><summary><code>{escape(first)}</code></summary><pre>{escape(rest)}</pre></details>"
 
 
 def explanation(compiled: Any, place: str) -> str:

@@ -1,6 +1,6 @@
 """A picture of a recorded graph: nodes, what they saved, leaves; as SVG or as DOT text.
 
-A tool for people; the engine does not use it.
+A tool for people: in a notebook `loss.grad_fn` is shown as this picture. The engine does not use it otherwise.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class Picture:
 
 
 def picture(*roots: Any) -> Picture:
-    """What leads from the roots (tensors) to their leaves."""
+    """What leads from the roots (tensors or nodes) to their leaves."""
     order: dict[Node, None] = {}
-    stack = [t.grad_fn for t in roots if t.grad_fn is not None]
+    stack = [root if isinstance(root, Node) else root.grad_fn for root in roots]
+    stack = [node for node in stack if node is not None]
     while stack:
         node = stack.pop()
         if node not in order:

@@ -4,10 +4,14 @@ For example, nobody who looks for *fallback* greps for "as it is written". A row
 repeat PyTorch's would be exempt by a row in `TORCHS`; none needs it today.
 """
 
+import importlib
+import inspect
 import re
 from pathlib import Path
 
 import pytest
+
+from torchgrad_jax._bridge.compile.compiled import Compiled
 
 ROOT = Path(__file__).resolve().parent.parent
 WORDS = {
@@ -88,6 +92,23 @@ def test_functions_and_files_have_names_that_say_something(top):
 def test_docstrings_of_functions_do_not_begin_in_the_third_person(top):
     files = sorted((ROOT / top).rglob("*.py"))
     found = [f"{p.relative_to(ROOT)}: {m[1]}" for p in files for m in VERBS.finditer(p.read_text(encoding="utf-8"))]
+    assert not found, "\n".join(found)
+
+
+NO_VERB = re.compile(
+    r"(The|A|An|What|Whether|How|Where|One|Its|All|Which|Nothing|Names|Values|Programs|Numbers|Gradients|Two|For|As|With)\b"
+)
+
+
+@pytest.mark.parametrize("name", ["interop", "interop.weights", "testing", "compiler", "profiler"])
+def test_public_functions_say_what_they_do_with_a_verb_first(name):
+    module = importlib.import_module(f"torchgrad_jax.{name}")
+    public = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
+    things = [getattr(module, n) for n in public]
+    classes = [x for x in things if inspect.isclass(x) and x.__module__.startswith("torchgrad_jax")] + [Compiled]
+    functions = [x for x in things if inspect.isfunction(x)]
+    functions += [f for c in classes for n, f in vars(c).items() if inspect.isfunction(f) and not n.startswith("_")]
+    found = [f"{f.__module__}.{f.__qualname__}" for f in functions if NO_VERB.match(f.__doc__ or "")]
     assert not found, "\n".join(found)
 
 

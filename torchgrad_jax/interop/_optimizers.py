@@ -103,7 +103,7 @@ class Optax(Optimizer):
 
 
 def as_optax(optimizer: type[Optimizer], **options: Any) -> Any:
-    """An optimizer of `optim` as a transformation of optax, for parameters that are arrays in any pytree.
+    """Make an optimizer of `optim` a transformation of optax, for parameters that are arrays in any pytree.
 
     Args:
         optimizer: a class such as `optim.AdamW`, one that updates each parameter by a rule.

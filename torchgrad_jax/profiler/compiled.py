@@ -35,7 +35,7 @@ class CompiledProfile:
         """Microseconds of one call."""
 
     def lines(self) -> list[tuple[tuple[str, str, int], float, list[Spent]]]:
-        """For each line: (function, file, number), microseconds, and what they went to; the longest first."""
+        """List for each line (function, file, number), microseconds, and what they went to; the longest first."""
         found: dict[tuple[str, str, int], list[Spent]] = {}
         for s in self.spent:
             found.setdefault((s.function, s.file, s.line), []).append(s)
@@ -43,7 +43,7 @@ class CompiledProfile:
         return sorted(rows, key=lambda row: -row[1])
 
     def table(self, row_limit: int = 20) -> str:
-        """The lines that take longest, as text."""
+        """Return the lines that take longest, as text."""
         rows = [f"{'share':>6} {'us':>9}  function, line, and the operations that take longest"]
         for (function, file, line), time, spent in self.lines()[:row_limit]:
             kinds = ", ".join(f"{s.operation} {s.microseconds / max(time, 1e-9):.0%}" for s in spent[:3])

@@ -33,7 +33,7 @@ def compile(
     shapes: dict[str, str] | None = None,
     verify: int | str | None = None,
 ) -> Any:
-    """A function (or module) compiled with all that it does: results, writes, gradients, random draws.
+    """Compile a function (or module) with all that it does: results, writes, gradients, random draws.
 
     The first call with arguments of some kind runs the Python code once, on tracers, to find the steps that it
     takes and the tensors from outside that it reads and writes; later calls run those steps as one XLA

@@ -180,7 +180,7 @@ class Compiled:
         return run_all(call, batches)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The program for these arguments, to be looked at: nothing is run, and nothing outside changes.
+        """Return the program for these arguments, to be looked at: nothing is run, and nothing outside changes.
 
         Args:
             args, kwargs: as for a call.
@@ -263,7 +263,7 @@ class Compiled:
         raise RuntimeError(f"torch.compile: there is no program to look at, the function runs eagerly: {outcome.why}")
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
-        """What the program for these arguments needs on the hardware of `interop.target`, which need not be here.
+        """Say what the program for these arguments needs on the hardware of `interop.target`, which need not be here.
 
         Where the arguments are on the target, the function is called once before, on shapes alone, as a training
         script does: then the state of its optimizer is part of the program.
@@ -285,7 +285,7 @@ class Compiled:
         return plan_of(target, self.lower(*args, **kwargs))
 
     def plan_by_layers(self, *args: Any, **kwargs: Any) -> Plan:
-        """As `plan`, for a model with many equal layers: 2 of them are compiled, then 4, and a line gives the others.
+        """Plan a model with many equal layers: 2 of them are compiled, then 4, and a line gives the others.
 
         The plan says so in `layers`.
 
@@ -298,7 +298,7 @@ class Compiled:
         return plan_by_layers(self.fn, device_of(self._target()), lambda: self.plan(*args, **kwargs))
 
     def largest_batch(self, *args: Any, **kwargs: Any) -> int:
-        """With how many samples the program fits into the memory of `interop.target`; see `plan`.
+        """Return with how many samples the program fits into the memory of `interop.target`; see `plan`.
 
         The batch is the first dimension that most of the tensors among the arguments share. The step is compiled for
         it, for twice as many samples, and for the result.
@@ -452,7 +452,7 @@ class Compiled:
         return entry.why_stale(call.inputs) if found is None else found
 
     def traced_again(self, call: Call, entry: Entry | None = None) -> CompiledProgram | None:
-        """The program that another trace gives, which is not run; what the trace did is undone.
+        """Return the program that another trace gives, which is not run; what the trace did is undone.
 
         Args:
             call: the call.

@@ -136,7 +136,7 @@ def set_default_backend(backend: Any) -> None:
 
 
 def get_default_backend() -> str:
-    """The backend of functions that are compiled without naming one."""
+    """Return the backend of functions that are compiled without naming one."""
     return POLICY.backend or "inductor"
 
 

@@ -118,7 +118,7 @@ class Exported:
                 )
 
     def sizes(self, *args: Any, **kwargs: Any) -> dict[str, int]:
-        """The sizes that the names of dimensions stand for in a call, as far as its arguments fit."""
+        """Return the sizes that the names of dimensions stand for in a call, as far as its arguments fit."""
         found: dict[str, int] = {}
         for x, shape in zip(self._leaves(args, kwargs, []), self._facts["shapes"]):
             _fits(x.shape, shape, found)
@@ -220,7 +220,7 @@ def _opened(file: Any, writing: bool) -> contextlib.AbstractContextManager[Any]:
 
 
 def load_exported(path: str | os.PathLike[str] | IO[bytes], classes: Sequence[type] = ()) -> Exported:
-    """What `Exported.save` wrote.
+    """Read what `Exported.save` wrote.
 
     The file need not be trusted: its programs are looked through before anything of them runs. XLA's reader of
     programs, which is native code, ends the process for a few damaged ones; a service that reads the files of others
@@ -254,7 +254,7 @@ def export(
     gradients: bool = False,
     rngs: Any = None,
 ) -> Exported:
-    """A function over tensors (or a whole training step) as StableHLO, through jax.export.
+    """Export a function over tensors (or a whole training step) as StableHLO, through jax.export.
 
     Args:
         f: takes and returns tensors, in dicts, lists, tuples, named tuples and dataclasses, together with numbers and

@@ -80,7 +80,7 @@ class _Kept:
 
 
 def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A JAX function as an operator on tensors, differentiable as often as JAX can.
+    """Make a JAX function an operator on tensors, differentiable as often as JAX can.
 
     Tensors that it closes over (or finds in globals, attributes and modules) are inputs of it like its arguments:
     gradients go to them, and each call reads what they hold then.
@@ -393,7 +393,7 @@ def _call_of(f: Any, run: Callable[[Sequence[Any]], Any]) -> Call:
 
 
 def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any]:
-    """A function over tensors as a pure JAX function over arrays, in any pytrees.
+    """Make a function over tensors a pure JAX function over arrays, in any pytrees.
 
     Tensors from outside are constants of it. Gradients stop at `detach()` and under `no_grad`, as in torch. With
     `rngs`, the function takes an argument of that name: the key that its random numbers come from.

@@ -151,7 +151,7 @@ class _OfOneDraw(KeyStream):
 
 @contextmanager
 def drawing_from(key: Any) -> Iterator[None]:
-    """A context in which draws that name no generator take their numbers from a key.
+    """Take the numbers of draws that name no generator from a key, inside of this context.
 
     Example:
         >>> import jax

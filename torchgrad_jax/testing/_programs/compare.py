@@ -55,7 +55,7 @@ class ProgramReport:
         return f'<iframe width="100%" height="600" srcdoc="{escape(self.html())}"></iframe>'
 
     def html(self) -> str:
-        """The report as a page that needs no other file."""
+        """Return the report as a page that needs no other file."""
         return page(self)
 
 

@@ -39,6 +39,12 @@ def test_pages_that_code_names_are_there_with_their_sections():
     assert not found, "\n".join(found)
 
 
+def test_files_that_pictures_name_are_there():
+    named = re.findall(r"[a-z_]+/[a-z_/]+\.py", (ROOT / "docs" / "path.svg").read_text(encoding="utf-8"))
+    assert len(named) > 5
+    assert all((ROOT / "torchgrad_jax" / name).exists() for name in named)
+
+
 def test_errors_that_send_a_user_to_a_page_do_so():
     texts = [p.read_text(encoding="utf-8") for p in (ROOT / "torchgrad_jax").rglob("*.py")]
     assert {name for text in texts for name, _ in NAMED.findall(text)} >= {"non_goals.md", "coverage.md", "profiler.md"}

@@ -29,7 +29,7 @@ def is_compiling() -> bool:
 
 
 def is_dynamo_compiling() -> bool:
-    """As `is_compiling`."""
+    """Return whether a function is being traced, as `is_compiling` does."""
     return is_compiling()
 
 

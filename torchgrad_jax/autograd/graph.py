@@ -17,6 +17,7 @@ from .._core.arrays.meta import Meta
 from .._core.jax.own_kernels import jit
 from .._core.signals import contextmanager, uninterrupted
 from .._core.state import INFERENCE, MODES, PACKING
+from .._engine.graph import draw  # noqa: F401 - gives nodes the picture that a notebook shows
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.hooks import RemovableHandle
 from .._engine.graph.node import Node as _EngineNode

@@ -152,3 +152,6 @@ def svg(*roots: Any) -> str:
         if box.below:
             out.append(f'<text x="{middle:g}" y="{y + 32:g}" font-size="10" fill="#555">{escape(box.below)}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
+
+
+Node._repr_html_ = svg  # which a notebook shows

@@ -86,12 +86,6 @@ class Node:
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
-    def _repr_html_(self) -> str:
-        """Return the graph from this node on as a picture, which a notebook shows."""
-        from .draw import svg  # draws nodes, which are defined here
-
-        return svg(self)
-
     def name(self) -> str:
         """The node's name, such as ``MulBackward0``; the two that are C++ classes have their path."""
         label = type(self).__name__

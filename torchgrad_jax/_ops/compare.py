@@ -114,7 +114,7 @@ isneginf = unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.N
 
 @elementwise_op(name="isclose_any", grad=Grad.NO, out=False, function=False, method=False)
 def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
-    """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
+    """Return whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
     if input.dtype != other.dtype:
         raise RuntimeError(f"{scalar_name(input)} did not match {scalar_name(other)}")
     for name, value in (("rtol", rtol), ("atol", atol)):

@@ -240,7 +240,7 @@ def unset_fake_temporarily() -> contextlib.AbstractContextManager[FakeTensorMode
 
 
 def is_fake(x: object) -> bool:
-    """Whether `x` is a fake tensor.
+    """Return whether `x` is a fake tensor.
 
     Example:
         >>> is_fake(3)

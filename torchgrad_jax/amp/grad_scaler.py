@@ -229,7 +229,7 @@ class GradScaler:
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether the scaler does anything."""
+        """Return whether the scaler does anything."""
         return self._enabled
 
     def _get_growth_tracker(self) -> int:
@@ -269,7 +269,7 @@ class GradScaler:
 
 
 def _any_infinite(states: list[dict[str, Any]]) -> Any:
-    """Whether a gradient was not finite, as a tensor."""
+    """Return whether a gradient was not finite, as a tensor."""
     first, *others = [v for s in states for v in s["found_inf_per_device"].values()]
     return sum((v.to(first.device) for v in others), first) > 0
 

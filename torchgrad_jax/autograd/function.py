@@ -95,7 +95,7 @@ class FunctionCtx:
         self._grad_dtypes = dtypes
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether undefined gradients reach the backward as zeros (the default) or as None.
+        """Return whether undefined gradients reach the backward as zeros (the default) or as None.
 
         Args:
             value: False to get None.

@@ -343,7 +343,7 @@ def _current_graph_task_id() -> int:
 
 
 def _will_engine_execute_node(node: Any) -> bool:
-    """Whether the running pass will come to a node."""
+    """Return whether the running pass will come to a node."""
     if not isinstance(node, _EngineNode):
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
     task = MODES.graph_task
@@ -465,7 +465,7 @@ def region_activation_memory_budget(budget: float) -> contextlib.AbstractContext
 
 
 def to_jaxpr(tensor: Tensor) -> Any:
-    """What the backward pass from a tensor lowers to, as one jaxpr.
+    """Return what the backward pass from a tensor lowers to, as one jaxpr.
 
     Its inputs are the gradient of the tensor and what the graph saved; its outputs the gradients of the leaves.
 

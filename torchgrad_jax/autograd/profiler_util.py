@@ -94,7 +94,7 @@ class Interval:
         self.start, self.end = start, end
 
     def elapsed_us(self) -> float:
-        """How long it is."""
+        """Return how long it is."""
         return self.end - self.start
 
 
@@ -413,7 +413,7 @@ class EventList(list[Any]):
             json.dump(trace(self, (), {})["traceEvents"], file)
 
     def supported_export_stacks_metrics(self) -> list[str]:
-        """What `export_stacks` can count."""
+        """Return what `export_stacks` can count."""
         return ["self_cpu_time_total"]
 
     def export_stacks(self, path: str, metric: str) -> None:

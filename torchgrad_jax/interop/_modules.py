@@ -45,11 +45,11 @@ class _Kind(abc.ABC):
 
     @abc.abstractmethod
     def arrays(self, args: tuple[Any, ...]) -> tuple[_Arrays, _Arrays]:
-        """What is learned, and other arrays."""
+        """Return what is learned, and other arrays."""
 
     @abc.abstractmethod
     def call(self, arrays: _Arrays, key: Any, training: bool, args: Any, kwargs: Any) -> tuple[Any, _Arrays]:
-        """What the module gives with these arrays, and the arrays that it has changed."""
+        """Return what the module gives with these arrays, and the arrays that it has changed."""
 
     @abc.abstractmethod
     def with_arrays(self, arrays: _Arrays) -> Any:
@@ -57,7 +57,7 @@ class _Kind(abc.ABC):
 
     @abc.abstractmethod
     def draws(self, training: bool) -> bool:
-        """Whether a call takes a key."""
+        """Return whether a call takes a key."""
 
 
 def _paths(tree: Any) -> tuple[list[str], list[Any], Any]:

@@ -164,7 +164,7 @@ def _tensors_in(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _others(own: Any, p: Any) -> dict[str, Any]:
-    """What a new state has besides tensors, such as a `momentum_buffer` of None."""
+    """Return what a new state has besides tensors, such as a `momentum_buffer` of None."""
     fresh: dict[str, Any] = {}
     own._start(fresh, own.param_groups[0], p)
     return {k: v for k, v in fresh.items() if not isinstance(v, Tensor)}

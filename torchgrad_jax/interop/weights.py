@@ -264,7 +264,7 @@ def _nested(flat: _Arrays) -> dict[str, Any]:
 
 
 def _at(tree: Any, path: str) -> Any:
-    """What stands in a module of equinox under a path such as "layers[0].weight"."""
+    """Return what stands in a module of equinox under a path such as "layers[0].weight"."""
     for part in re.findall(r"[^.\[\]]+", path):
         if not part.isdigit():
             tree = getattr(tree, part)
@@ -492,7 +492,7 @@ def _recurrent_to_flax(layer: Any, own: _Arrays) -> _Arrays:
 
 
 def _side_of_bias(layer: Any) -> str:
-    """Which of the two sums of a gate has the bias in flax: that of the input, or that of the state."""
+    """Return which of the two sums of a gate has the bias in flax: that of the input, or that of the state."""
     return "h" if isinstance(layer, _LSTMS) else "i"
 
 

@@ -208,7 +208,7 @@ class _Storages:
         return number
 
     def used_parts(self) -> list[Any]:
-        """What `_storage_here` needs for each."""
+        """Return what `_storage_here` needs for each."""
         return [self._used_part(st, *used) for st, used in self._found]
 
     def _used_part(self, st: Storage, first: int, end: int) -> Any:

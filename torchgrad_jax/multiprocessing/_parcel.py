@@ -28,7 +28,7 @@ class _Copy:
         segment.bytes[at : at + array.nbytes] = array
 
     def holds(self, array: np.ndarray) -> bool:
-        """Whether the array is still what was copied."""
+        """Return whether the array is still what was copied."""
         there = self.segment.bytes[self.at : self.at + self.size]
         return all(np.array_equal(there[i : i + _STEP], array[i : i + _STEP]) for i in range(0, self.size, _STEP))
 

@@ -204,7 +204,7 @@ class Queue:
             return _opened(data, descriptors, self._mapped)
 
     def empty(self) -> bool:
-        """Whether there is nothing to get at the moment."""
+        """Return whether there is nothing to get at the moment."""
         return not _ready(self.fileno(), select.POLLIN, 0.0)
 
     def only_reads(self) -> None:
@@ -272,7 +272,7 @@ class Event:
         return _event_here, (reduction.DupFd(self._read), reduction.DupFd(self._write))
 
     def is_set(self) -> bool:
-        """Whether it is set."""
+        """Return whether it is set."""
         return _ready(self._read, select.POLLIN, 0.0)
 
     def set(self) -> None:

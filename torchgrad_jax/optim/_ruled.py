@@ -109,7 +109,7 @@ def hyper(**values: Any) -> dict[str, Any]:
 
 
 def is_on(coefficient: Any) -> bool:
-    """Whether a coefficient makes a difference; one that is being traced might."""
+    """Return whether a coefficient makes a difference; one that is being traced might."""
     value = coefficient if type(coefficient) is Number else number(coefficient)
     return bool(value != 0) if isinstance(value, float | int) else True
 

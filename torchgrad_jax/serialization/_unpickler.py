@@ -164,7 +164,7 @@ def full_name(module: str, name: str) -> str:
 
 
 def special(full: str, tensors: Tensors) -> Named | None:
-    """What torch's own names in checkpoints stand for."""
+    """Return what torch's own names in checkpoints stand for."""
     module, _, name = full.rpartition(".")
     if module in ("torch", "torch.storage", "torch.cuda") and name in STORAGES:
         return Named(StorageKind(STORAGES[name]))

@@ -64,7 +64,7 @@ class _DebugCall(abc.ABC):
 
     @abc.abstractmethod
     def name(self) -> str:
-        """What was called."""
+        """Return what was called."""
 
     @abc.abstractmethod
     def render(self, attributes: Sequence[str] = ()) -> str:

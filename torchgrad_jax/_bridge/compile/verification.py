@@ -64,14 +64,14 @@ class Verification:
         self._told = False
 
     def clock(self, program: CompiledProgram, seconds: float) -> Clock:
-        """What says when a new program is due, whose trace has taken so many seconds."""
+        """Return what says when a new program is due, whose trace has taken so many seconds."""
         if not self._by_budget:
             return Clock(seconds, "")
         several = program.joint is not None or jax.process_count() > 1
         return Clock(seconds, SEVERAL_PROCESSES if several else None)
 
     def is_due(self, entry: Entry) -> bool:
-        """Whether the run that is about to begin is to be checked."""
+        """Return whether the run that is about to begin is to be checked."""
         if self.every:
             self._runs += 1
             return self._runs % self.every == 0
@@ -162,7 +162,7 @@ def describe_difference(used: CompiledProgram, fresh: CompiledProgram) -> str | 
 
 
 def _unseen(used: CompiledProgram, fresh: CompiledProgram) -> Iterator[str]:
-    """What in Python is not as the program in use takes for granted, and the fact that should have told."""
+    """Yield what in Python is not as the program in use takes for granted, and the fact that should have told."""
     watched = [fact for fact in used.conditions.guards.facts if fact.is_compared]
     for fact in watched:
         if not fact.holds():

@@ -57,7 +57,7 @@ def _has_tensors(*trees: Any) -> bool:
 
 
 def _has_values() -> bool:
-    """Whether the values of tensors are there to decide."""
+    """Return whether the values of tensors are there to decide."""
     return MODES.run.at_once and not under_jax()
 
 
@@ -462,12 +462,12 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, *
 
 
 def _runs_a_branch(operands: Any, named: Any) -> bool:
-    """Whether branches without arguments are plain code, which may read any tensors."""
+    """Return whether branches without arguments are plain code, which may read any tensors."""
     return not operands and not named and _has_values() and not isinstance(MODES.run.uses, FromJax)
 
 
 def _operands(name: str, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """What is given to a branch: by position, or one thing as `operand`."""
+    """Return what is given to a branch: by position, or one thing as `operand`."""
     if named and (operands or list(named) != ["operand"]):
         raise TypeError(
             f"{name}() takes operands by position, or one as operand=; got {len(operands)} and {list(named)}"

@@ -158,7 +158,7 @@ class Exported:
 
 
 def _fits(shape: Sequence[int], want: Sequence[Any], sizes: dict[str, int]) -> bool:
-    """Whether an array has a shape, in which names stand for sizes that must be the same everywhere."""
+    """Return whether an array has a shape, in which names stand for sizes that must be the same everywhere."""
     if len(shape) != len(want):
         return False
     for n, s in zip(shape, want):
@@ -327,7 +327,7 @@ class _Trace:
 
 
 def _inputs(trace: _Trace) -> list[Any]:
-    """What the program reads of the outside; what the function makes again each time is a constant of it."""
+    """Return what the program reads of the outside; what the function makes again each time is a constant of it."""
     own = trace.programs[0].constants
     both = zip(*[p.sources for p in trace.programs])
     return [
@@ -433,7 +433,7 @@ class _Maker:
         return drawing_from(jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(self.key))))
 
     def _slopes(self, leaves: Sequence[Tensor]) -> list[Tensor]:
-        """What comes in to the backward pass: like each result that requires a gradient."""
+        """Return what comes in to the backward pass: like each result that requires a gradient."""
         shapes: list[Any] = []
 
         def run() -> tuple[list[Tensor], None]:
@@ -511,7 +511,7 @@ class _Maker:
         return run
 
     def facts(self, trace: _Trace, made: Any) -> dict[str, Any]:
-        """What a file says of the program."""
+        """Return what a file says of the program."""
         program, where = trace.programs[0], {id(s): i for i, s in enumerate(_inputs(trace))}
         results = len(made.out_avals) - len(program.writes)
         results -= sum(m is not None for _, _, m, _ in program.grads)

@@ -267,7 +267,7 @@ class _Operator:
         self.is_new = False
 
     def holds(self) -> bool:
-        """Whether the function would read the same tensors and Python values again."""
+        """Return whether the function would read the same tensors and Python values again."""
         if (
             self.is_new
             or not self.lasts
@@ -279,11 +279,11 @@ class _Operator:
         return same and self.reads_the_same()
 
     def reads_the_same(self) -> bool:
-        """Whether what the function reads of Python besides its arrays is what it was."""
+        """Return whether what the function reads of Python besides its arrays is what it was."""
         return self.guards.describe_change() is None
 
     def is_simple(self) -> bool:
-        """Whether it reads no tensors but its arguments, and gives one tensor or a plain tuple of them."""
+        """Return whether it reads no tensors but its arguments, and gives one tensor or a plain tuple of them."""
         form = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
         flat = form.__class__ is tuple and form == tuple(range(len(form)))
         reads_more = self.captured or self.looked or self.keys
@@ -489,7 +489,7 @@ def _input(array: Any) -> Tensor:
 
 
 def _has_own_gradients(tensors: Sequence[Tensor]) -> bool:
-    """Whether hooks or custom Functions say what the gradients of some tensors are, or that there are none."""
+    """Return whether hooks or custom Functions say what the gradients of some tensors are, or that there are none."""
     if any(t._x is not None and (t._x.hooks or t._x.post_acc) for t in tensors):
         return True
     return any(

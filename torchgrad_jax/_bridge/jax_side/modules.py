@@ -45,7 +45,7 @@ def register(cls: type) -> None:
 
 
 def is_module(x: Any) -> bool:
-    """Whether something is a module."""
+    """Return whether something is a module."""
     return isinstance(x, *_BASES)
 
 

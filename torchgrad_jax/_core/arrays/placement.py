@@ -68,7 +68,7 @@ def as_host_memory(array: Any) -> Any:
 
 
 def has_placement(array: Any, sharding: Sharding) -> bool:
-    """Whether an array has its parts where the sharding says, and says so by the same axes of the same mesh.
+    """Return whether an array has its parts where the sharding says, and says so by the same axes of the same mesh.
 
     Where axes have one device, other axes mean the same parts; but who asks for placements reads the names.
     """
@@ -94,7 +94,7 @@ def _named(sharding: NamedSharding) -> tuple[Any, ...]:
 
 
 def is_complete(sharding: Sharding) -> bool:
-    """Whether a sharding says for each dimension what splits it, and leaves none of them to XLA."""
+    """Return whether a sharding says for each dimension what splits it, and leaves none of them to XLA."""
     return not isinstance(sharding, NamedSharding) or PartitionSpec.UNCONSTRAINED not in tuple(sharding.spec)
 
 
@@ -141,7 +141,7 @@ class OnAllDevices:
 
     @classmethod
     def of_program(cls, shardings: Iterable[Sharding | None]) -> OnAllDevices | None:
-        """What a program needs whose tensors lie like this; None if it is not over a mesh of this process."""
+        """Return what a program needs whose tensors lie like this; None if it is not over a mesh of this process."""
         for s in shardings:
             if isinstance(s, NamedSharding) and isinstance(s.mesh, Mesh) and s.is_fully_addressable:
                 return cls(s.mesh)

@@ -66,7 +66,7 @@ class Recording:
         return len(self.values) - 1
 
     def records(self) -> bool:
-        """Whether what happens now belongs to the function being traced."""
+        """Return whether what happens now belongs to the function being traced."""
         return self.open and threading.get_ident() == self._thread
 
     def op(self, fn: Callable[..., Any], args: Sequence[Any]) -> Any:

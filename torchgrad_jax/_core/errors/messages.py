@@ -275,7 +275,7 @@ def undifferentiable(function: str, argument: str) -> str:
 
 
 def no_forward(function: str, why: str = "") -> str:
-    """What forward mode says of a function that it cannot follow."""
+    """Return what forward mode says of a function that it cannot follow."""
     if why:
         return f"Trying to use forward AD with {function} that does not support it because {why}"
     return no_forward(function, "it has not been implemented yet.") + (

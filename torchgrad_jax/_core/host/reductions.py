@@ -157,7 +157,7 @@ def running(fn: Any) -> Callable[..., Step | None]:
 
 
 def in_wide_rows(shape: Any, axis: int) -> bool:
-    """Whether so many elements lie beside each other that NumPy joins several of them at a time."""
+    """Return whether so many elements lie beside each other that NumPy joins several of them at a time."""
     return math.prod(shape[axis + 1 :]) >= _WIDE
 
 

@@ -61,12 +61,12 @@ def _general(me: Any, args: Sequence[Any]) -> tuple[Call, tuple[Any, ...]]:
 
 
 def _is_same_call(a: Call, b: Call) -> bool:
-    """Whether they are one call; of one that was forgotten meanwhile there may be two."""
+    """Return whether they are one call; of one that was forgotten meanwhile there may be two."""
     return a is b or (a.row is b.row and a.statics == b.statics and a.argnames == b.argnames)
 
 
 def _are_same(a: Sequence[Any], b: Sequence[Any], besides: int | None = None) -> bool:
-    """Whether these are the same tensors and equal numbers, but for the one in a place."""
+    """Return whether these are the same tensors and equal numbers, but for the one in a place."""
     return len(a) == len(b) and all(_is_same(v, w) for i, (v, w) in enumerate(zip(a, b)) if i != besides)
 
 

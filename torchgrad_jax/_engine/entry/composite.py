@@ -228,7 +228,7 @@ def _no_tensor_or_int(annotation: str, value: Any) -> bool:
 
 
 def _no_real_number(annotation: str, value: Any) -> bool:
-    """Whether this is a complex number or a text in the place of a float, with which NumPy would compute."""
+    """Return whether this is a complex number or a text in the place of a float, with which NumPy would compute."""
     return annotation.partition(" | ")[0] == "float" and isinstance(value, complex | str)
 
 

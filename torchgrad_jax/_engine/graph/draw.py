@@ -33,7 +33,7 @@ class Picture:
 
 
 def picture(*roots: Any) -> Picture:
-    """What leads from the roots (tensors or nodes) to their leaves."""
+    """Return what leads from the roots (tensors or nodes) to their leaves."""
     order: dict[Node, None] = {}
     stack = [root if isinstance(root, Node) else root.grad_fn for root in roots]
     stack = [node for node in stack if node is not None]
@@ -80,7 +80,7 @@ def _rows(shown: Picture) -> list[int]:
 
 
 def _contents(shown: Picture, rows: list[int]) -> list[list[Any]]:
-    """What stands in each row, from left to right: boxes, by number, and lanes for edges that pass the row.
+    """Return what stands in each row, from left to right: boxes, by number, and lanes for edges that pass the row.
 
     A lane, (edge, row), is on the side of the box that the edge leads to, so that no edge runs behind a box.
     """

@@ -128,7 +128,7 @@ class Node:
         return self.gp.plan.outs[self.gp.plan.diff[nr]]
 
     def grad_meta(self, nr: int, given: Any) -> Any:
-        """What a gradient of dtype `given` has to look like at an output."""
+        """Return what a gradient of dtype `given` has to look like at an output."""
         return self.out_meta(nr)
 
     def _extras(self) -> NodeExtras:

@@ -63,7 +63,7 @@ def read_part(st: Storage, m: Meta, offset: int, conj: bool, neg: bool) -> np.nd
 
 
 def may_be(t: Tensor) -> bool:
-    """Whether a tensor is a large storage, as it is, that may have its memory alone."""
+    """Return whether a tensor is a large storage, as it is, that may have its memory alone."""
     st = t._st
     return t._al is None and t._x.__class__ is not Extras and st.meta.numel >= FROM and st.meta.contiguous
 

@@ -106,7 +106,7 @@ class Compiled:
 
 
 def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[int], list[Any]]]:
-    """What a key says of each node: plan, number, results of the pass, places of saved values, edges.
+    """Yield what a key says of each node: plan, number, results of the pass, places of saved values, edges.
 
     An edge is a gradient's number, and the numbers of the node that it leads to and of that node's output.
     """

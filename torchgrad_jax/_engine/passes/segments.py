@@ -93,7 +93,7 @@ def walked_because(node: Node, runs: bool, hooked: Node | None = None) -> str | 
 
 
 def _changes_on_arrival(node: Node) -> bool:
-    """Whether gradients that come to a node are cast or summed first."""
+    """Return whether gradients that come to a node are cast or summed first."""
     if node.extras is not None and node.extras.reshaped:
         return True
     x = node.variable._x if node.__class__ is AccumulateGrad else None
@@ -431,7 +431,7 @@ def segment_at(task: Task, at: int) -> Segment | None:
 
 
 def _is_light(packed: Packed, room: int) -> bool:
-    """Whether a value may be unpacked for a segment."""
+    """Return whether a value may be unpacked for a segment."""
     return packed.meta.numel <= room
 
 
@@ -463,7 +463,7 @@ def _before_changed(task: Task, at: int, segment: Segment) -> int | None:
 
 
 def _comes_again(key: Any) -> bool:
-    """Whether a structure was walked so often that it is worth joining."""
+    """Return whether a structure was walked so often that it is worth joining."""
     h = hash(key)
     walks = _walked.get(h, 0)
     if walks >= WALKS:
@@ -496,7 +496,7 @@ def _saves_kernels(nodes: Sequence[Node]) -> bool:
 
 
 def _pays(kernels: int, nodes: Sequence[Node]) -> bool:
-    """Whether compiling a segment costs less than so many kernels of its nodes."""
+    """Return whether compiling a segment costs less than so many kernels of its nodes."""
     return kernels >= 3 and NODE_COST * kernels >= GRAPH_COST + len(nodes)
 
 

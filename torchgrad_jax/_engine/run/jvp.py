@@ -32,7 +32,7 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
 
 
 def _of_any_size(plan: Plan) -> bool:
-    """Whether a template says what the tangents are: a derivative of its own has sizes that are no symbols."""
+    """Return whether a template says what the tangents are: a derivative of its own has sizes that are no symbols."""
     return plan.found is not None and (plan.forward is None or not plan.found.static)
 
 

@@ -348,7 +348,7 @@ class Windows:
 
 
 def defers(mode: int) -> bool:
-    """Whether kernels become steps of windows in a mode.
+    """Return whether kernels become steps of windows in a mode.
 
     They do not where somebody watches each of them, where JAX traces, and where tensors are spread over devices.
     """

@@ -47,7 +47,7 @@ class Processes(abc.ABC):
 
     @abc.abstractmethod
     def agree(self, program: bytes) -> bool:
-        """Whether all of them give the same bytes, and not none; each calls this."""
+        """Return whether all of them give the same bytes, and not none; each calls this."""
 
 
 # --- the two steps --------------------------------------------------------------------------------
@@ -197,7 +197,7 @@ class _Flow:
         return found
 
     def _values_that_differ(self) -> set[Any]:
-        """What may differ between the processes."""
+        """Return what may differ between the processes."""
         differs: set[Any] = set()
         for step in self._all:
             if step.primitive is placeholder():
@@ -209,7 +209,7 @@ class _Flow:
         return differs
 
     def kind_of(self, v: Any) -> _Kind:
-        """What a variable of the program is; a number in its place is the same for all."""
+        """Return what a variable of the program is; a number in its place is the same for all."""
         v = self._names.get(v, v)
         if v in self._over_mesh:
             return _Kind.OVER_MESH
@@ -286,14 +286,14 @@ class _Mapped:
         return jax.shard_map(fn, mesh=self._mesh, in_specs=before, out_specs=after, check_vma=False)
 
     def fits(self, inputs: Sequence[Any]) -> bool:
-        """Whether those inputs lie over the mesh, and no others, that the program takes so."""
+        """Return whether those inputs lie over the mesh, and no others, that the program takes so."""
         return all(
             is_over_mesh(x) is (kind in (_Kind.OVER_MESH, _Kind.ROW)) or x is None
             for x, kind in zip(inputs, self.inputs)
         )
 
     def like(self, inputs: Sequence[Any]) -> list[Any]:
-        """What the program is lowered for, given such inputs."""
+        """Return what the program is lowered for, given such inputs."""
         return like_given(inputs, self._there)
 
     def given(self, inputs: Sequence[Any]) -> list[Any]:

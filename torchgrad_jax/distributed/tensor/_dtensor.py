@@ -114,7 +114,7 @@ def _of_local(mesh: DeviceMesh, placements: Any, ndim: int) -> tuple[Placement, 
 
 
 def is_own(mesh: DeviceMesh) -> bool:
-    """Whether all devices of a mesh belong to this process."""
+    """Return whether all devices of a mesh belong to this process."""
     if MODES.target is not None:  # no process has any of them, and one program is for all
         return True
     return mesh.jax_mesh.local_mesh is mesh.jax_mesh or len(mesh.jax_mesh.local_devices) == mesh.jax_mesh.size
@@ -185,7 +185,7 @@ def _agreed(local: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
 
 
 def _reduced(local: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
-    """What `Partial` dimensions make of the summands of their processes, which then all have it."""
+    """Return what `Partial` dimensions make of the summands of their processes, which then all have it."""
     for number, p in enumerate(wanted):
         if isinstance(p, Partial):
             local = local.clone()
@@ -265,7 +265,7 @@ def _sharding(t: Tensor, name: str) -> NamedSharding:
 
 
 def _awaits_placement(t: Tensor) -> bool:
-    """Whether a tensor is one of a traced program, for which XLA has yet to choose a place."""
+    """Return whether a tensor is one of a traced program, for which XLA has yet to choose a place."""
     return not MODES.run.at_once and named_sharding(t) is None
 
 
@@ -326,7 +326,7 @@ def redistribute(
 
 
 def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
-    """What this process has of the tensor; in a process with all devices, the tensor itself as an ordinary one.
+    """Return what this process has of the tensor; in a process with all devices, the tensor itself as an ordinary one.
 
     Of a tensor that is `Partial` that is its own summand. Where a module's `output_layouts` say so of what all have,
     the first process has all, and the others what changes nothing: zeros, for a sum.
@@ -349,7 +349,7 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
 
 
 def _part(t: Tensor) -> Tensor:
-    """What this process has of a tensor over several, without history."""
+    """Return what this process has of a tensor over several, without history."""
     found = note_of(t)
     return part_of(t.detach()) if found is None or found.own is None else wrap_array(found.own)
 
@@ -390,7 +390,7 @@ class ToLocal(Function):
 
 
 def _local_tensor(t: Tensor) -> Tensor:
-    """What this process has of a tensor, without history; torch keeps it under this name."""
+    """Return what this process has of a tensor, without history; torch keeps it under this name."""
     _sharding(t, "_local_tensor")
     return to_local(t.detach())
 
@@ -418,7 +418,7 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
 
 
 def _is_elsewhere(self: Tensor) -> bool:
-    """Whether other processes have parts of a tensor that this one has not."""
+    """Return whether other processes have parts of a tensor that this one has not."""
     if not MODES.run.at_once or not placement.MANY:
         return False
     there = named_sharding(self)

@@ -245,7 +245,7 @@ class Module(Conversion, HookRegistration, StateDict):
         self.add_module(name, module)
 
     def _announce(self, name: str, module: Any) -> Any:
-        """What the global hooks make of a module about to be registered."""
+        """Return what the global hooks make of a module about to be registered."""
         for hook in _hooks.module_registration.values():
             new = hook(self, name, module)
             module = module if new is None else new

@@ -63,7 +63,7 @@ class Watch:
         return len(self.recording.events)
 
     def idle(self) -> bool:
-        """Whether to look away."""
+        """Return whether to look away."""
         return self.quiet > 0 or threading.get_ident() != self.thread
 
     @contextmanager

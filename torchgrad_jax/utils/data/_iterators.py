@@ -31,7 +31,7 @@ class _DatasetKind:
     def create_fetcher(
         kind: int, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool
     ) -> fetch._BaseDatasetFetcher:
-        """What makes batches of a dataset."""
+        """Return what makes batches of a dataset."""
         made = fetch._IterableDatasetFetcher if kind == _DatasetKind.Iterable else fetch._MapDatasetFetcher
         return made(dataset, auto_collation, collate_fn, drop_last)
 

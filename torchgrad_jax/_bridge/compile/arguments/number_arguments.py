@@ -25,7 +25,7 @@ _LARGEST = 1 << 63
 
 
 def is_input(x: Any) -> bool:
-    """Whether an argument is a number that a program can read: a bool is not, which code asks for with `is`."""
+    """Return whether an argument is a number that a program can read: a bool is not, which code asks for with `is`."""
     kind = type(x)
     return kind is float or kind is complex or (kind is int and -_LARGEST <= x < _LARGEST)
 
@@ -73,7 +73,7 @@ class NumberArguments:
             self.constants = dict.fromkeys(range(len(self.leaf_positions)), "")
 
     def _each_once(self, x: Any) -> bool:
-        """Whether no list or dict is reached in two ways, so that a number in it is that of one argument."""
+        """Return whether no list or dict is reached in two ways, so that a number in it is that of one argument."""
         parts = parts_of(x, self._is_object)
         if parts is None:
             return True
@@ -118,7 +118,7 @@ class NumberArguments:
         return x if i in self.constants else number(i)
 
     def has_arrays(self) -> bool:
-        """Whether arrays are inputs."""
+        """Return whether arrays are inputs."""
         return bool(self._arrays)
 
     def put_plain_numbers(self) -> bool:

@@ -103,7 +103,7 @@ class NumberLog(Recording):
         return self.number_arguments.with_numbers(self._argument)
 
     def reads_arguments(self) -> bool:
-        """Whether numbers or arrays among the arguments are inputs."""
+        """Return whether numbers or arrays among the arguments are inputs."""
         return bool(self._argument_of_slot) or self.number_arguments.has_arrays()
 
     def _argument(self, i: int) -> Number:
@@ -114,7 +114,7 @@ class NumberLog(Recording):
         return Number(self, slot, value)
 
     def is_last_rate(self, t: Tensor) -> bool:
-        """Whether a tensor is one that a schedule makes again in each step, which a program cannot read."""
+        """Return whether a tensor is one that a schedule makes again in each step, which a program cannot read."""
         lists = [s.value for s in self.scalars.values() if s.key == "_last_lr" and isinstance(s.value, list)]
         return any(t is v for held in lists for v in held)
 
@@ -314,7 +314,7 @@ class NumberLog(Recording):
         self.steps = kept[::-1]
 
     def is_plain(self) -> bool:
-        """Whether the log does nothing but read numbers in dicts, which the program can do by itself."""
+        """Return whether the log does nothing but read numbers in dicts, which the program can do by itself."""
         return not self.returned and all(
             s[0] == GIVEN or (s[0] == READ and type(s[3]) is type and type(s[2].of) is dict) for s in self.steps
         )

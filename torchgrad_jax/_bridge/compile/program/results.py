@@ -48,7 +48,7 @@ _LEADS_ELSEWHERE = (type, types.ModuleType, types.CodeType)
 
 
 def is_known(x: Any) -> bool:
-    """Whether a result is no object of the user's, in which a number or a tensor may be that nobody sees."""
+    """Return whether a result is no object of the user's, in which a number or a tensor may be that nobody sees."""
     return isinstance(x, _KNOWN)
 
 
@@ -78,7 +78,7 @@ def refuse_new_objects(
 
 
 def _memory_of(x: Any) -> Any:
-    """What an array of NumPy's is a view of; anything else itself."""
+    """Return what an array of NumPy's is a view of; anything else itself."""
     while isinstance(x, np.ndarray) and x.base is not None:
         x = x.base
     return x
@@ -354,7 +354,7 @@ def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | Non
 
 
 def _has_all_memory(x: Tensor) -> bool:
-    """Whether a tensor is all of its storage, as it is or in another shape."""
+    """Return whether a tensor is all of its storage, as it is or in another shape."""
     al = x._al
     if al is None:
         return True

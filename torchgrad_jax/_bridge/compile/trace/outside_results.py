@@ -108,7 +108,7 @@ class ContainersFromOutside:
         return reached or given
 
     def description(self, x: Any) -> Any:
-        """What stands for a result: of an argument, where it is among the arguments."""
+        """Return what stands for a result: of an argument, where it is among the arguments."""
         return self._given.get(id(x), x)
 
 
@@ -181,7 +181,7 @@ def plain_attributes(x: Tensor) -> dict[str, Any]:
 
 
 def is_detached_leaf(x: Tensor) -> bool:
-    """Whether a tensor requires a gradient by itself, whatever it shares its memory with."""
+    """Return whether a tensor requires a gradient by itself, whatever it shares its memory with."""
     return (x._al is None or x._al.base is None) and requires_grad_of(x) and grad_fn_of(x) is None
 
 
@@ -230,7 +230,7 @@ def refuse_view_as_leaf(x: Tensor) -> None:
 
 
 def describe_outside_result(state: RunState, x: Tensor) -> OutsideTensor | OutsideView | None:
-    """What to return for a tensor of the result that shares memory with the outside; None for others."""
+    """Return what to return for a tensor of the result that shares memory with the outside; None for others."""
     st = x._st
     state.refuse_last_rates(x)
     for i, (t, _, _, _, al, inner, *_) in enumerate(state.swapped):
@@ -321,7 +321,7 @@ def describe_view(of: Any, owner: Tensor, x: Tensor) -> OutsideView | None:
 
 
 def is_plain_view_of(x: Tensor, owner: Tensor) -> bool:
-    """Whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view."""
+    """Return whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view."""
     al = x._al
     if al is not None and al.base is not None and al.base is not owner:
         return False

@@ -307,7 +307,7 @@ def _parts_of_member(value: Any) -> tuple[Any, ...]:
 
 
 def _on_class(r: Notes, cls: type, code: Code, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
-    """Which names a class has; which of these are slots; which it has not."""
+    """Return which names a class has; which of these are slots; which it has not."""
     values = {name: of_class(r, cls, name, code) for name in names}
     found = [name for name, v in values.items() if v is not MISSING and not issubclass(type(v), property)]
     kept: Any = types.MemberDescriptorType

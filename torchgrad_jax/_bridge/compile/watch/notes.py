@@ -130,7 +130,7 @@ class Notes:
         row[1][id(value)] = value
 
     def is_first(self, what: str, of: Any, *more: Any) -> bool:
-        """Whether something is done with an object for the first time."""
+        """Return whether something is done with an object for the first time."""
         known = len(self.once)
         self.once.add((what, id(of), *more))
         return len(self.once) > known
@@ -345,7 +345,7 @@ class Notes:
 
 
 def _is_of_module(function: Any) -> bool:
-    """Whether something is a function written in C of a module, whose call is seen whatever it is called by."""
+    """Return whether something is a function written in C of a module, whose call is seen whatever it is called by."""
     if not isinstance(function, types.BuiltinFunctionType) or function in LOOKERS:
         return False
     return isinstance(function.__self__, types.ModuleType)

@@ -296,7 +296,7 @@ class Observer:
 
 
 def _acts_on_itself(owner: Any) -> bool:
-    """Whether what a C object does stays in it: a buffer of text, an iterator, a generator of random numbers."""
+    """Return whether what a C object does stays in it: a buffer of text, an iterator, a generator of random numbers."""
     if isinstance(owner, io.IOBase):
         return isinstance(owner, io.StringIO | io.BytesIO)
     return hasattr(type(owner), "__next__")

@@ -127,7 +127,7 @@ class Reads(Notes):
 
 
 def _may_hold_tensors(x: Any) -> bool:
-    """Whether a tensor is in an object, or in what it leads to; one that leads to very much may hold one."""
+    """Return whether a tensor is in an object, or in what it leads to; one that leads to very much may hold one."""
     parts = parts_of([x], lambda x: not issubclass(type(x), _LEAD_ELSEWHERE))
     first = list(itertools.islice(parts, 1000))
     return len(first) == 1000 or any(issubclass(type(part), _TENSORS) for part in first)

@@ -13,7 +13,7 @@ from .signal_handling import MP_STATUS_CHECK_INTERVAL
 
 
 def pin_memory(data: Any, device: Any = None) -> Any:
-    """What a batch becomes by `pin_memory` of its tensors and of the objects in it that have such a method.
+    """Return what a batch becomes by `pin_memory` of its tensors and of the objects in it that have such a method.
 
     Args:
         data: the batch, a nested container.

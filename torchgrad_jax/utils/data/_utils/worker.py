@@ -66,7 +66,7 @@ class ManagerWatchdog:
         self.manager_pid = os.getppid()
 
     def is_alive(self) -> bool:
-        """Whether it does."""
+        """Return whether it does."""
         return os.getppid() == self.manager_pid
 
 

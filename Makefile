@@ -29,7 +29,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 # The tests parallelise themselves, and pip does not share a venv.
 .NOTPARALLEL:
-.PHONY: help demo test quick short-ways targets few-targets check check-static format-check format lint types layers doctests fresh \
+.PHONY: help demo test quick short-ways targets few-targets check check-static format-check format lint words types layers doctests fresh \
         site oracle ecosystem bench accelerator conformance faults fuzz stubs docs hooks matrix dist dist-test clean
 
 help: ## list the targets
@@ -59,13 +59,16 @@ check: check-static test ## everything that has to hold before a commit
 
 # --- the parts of check ------------------------------------------------------------------------
 
-check-static: format-check lint types layers fresh doctests site ## check, less the test-suite
+check-static: format-check lint words types layers fresh doctests site ## check, less the test-suite
 
 format-check: $(VENV)/.installed-dev ## is every file formatted?
 	$(BIN)/ruff format --check .
 
 lint: $(VENV)/.installed-dev ## ruff's lint rules
 	$(BIN)/ruff check .
+
+words: $(VENV)/.installed-test ## words that are hard to read or to search for
+	$(PY) -m pytest -q tests/test_words.py
 
 types: $(VENV)/.installed-dev $(VENV)/.installed-test ## pyright
 	$(BIN)/pyright --pythonpath $(PY) --level error
@@ -83,7 +86,7 @@ doctests: $(VENV)/.installed-test ## examples in docstrings, README and docs
 	$(PY) -m pytest -q -n $(JOBS) --doctest-modules --doctest-glob='*.md' \
 		--ignore=torchgrad_jax/pytest_alias.py --ignore=torchgrad_jax/pytest_compare.py --ignore=torchgrad_jax/_alias/shim \
 		--ignore=torchgrad_jax/classes.py \
-		--ignore=torchgrad_jax/utils/tensorboard --ignore=docs/site_hooks.py --ignore=docs/site_reference.py \
+		--ignore=torchgrad_jax/utils/tensorboard --ignore=docs/site_hooks.py --ignore=docs/site_gallery.py --ignore=docs/site_notebooks.py --ignore=docs/site_reference.py \
 		torchgrad_jax README.md docs
 
 site: $(VENV)/.installed-docs ## docs/ as static files in build/site; every link has to lead somewhere

@@ -1,7 +1,7 @@
 """``python -m benchmarks``: measure programs, print the table, write docs/benchmarks.md and a picture.
 
 ``python -m benchmarks operators`` measures operators one by one, ``python -m benchmarks new_sizes`` operators on shapes
-that they never met, ``python -m benchmarks changing_sizes`` programs whose shapes change in each step,
+that are new to them, ``python -m benchmarks changing_sizes`` programs whose shapes change in each step,
 ``python -m benchmarks launches`` how many programs the pairs start, ``python -m benchmarks models`` published models,
 ``python -m benchmarks programs`` whole programs from their first run on, ``python -m benchmarks starts`` the first
 steps of models in a new process, and
@@ -92,10 +92,10 @@ def main() -> int:
         before, _, rest = file.read_text().partition(BEGIN)
         file.write_text(f"{before}{BEGIN}\n\n{measured}\n\n{table}\n\n{END}{rest.partition(END)[2]}")
         picture.write(rows, ROOT / "docs" / "benchmarks.svg")
-    return 0 if all(_met(r) for r in rows) else 1
+    return 0 if all(_within_limits(r) for r in rows) else 1
 
 
-def _met(row: dict[str, Any]) -> bool:
+def _within_limits(row: dict[str, Any]) -> bool:
     wanted = row.get("jit_target")
     if wanted is not None and row["jit"] > wanted:
         return False
@@ -106,7 +106,7 @@ def render(rows: list[dict[str, Any]]) -> str:
     """The table as markdown."""
     lines = ["| case | x torch | at most | x jax.jit | at most |", "| --- | --- | --- | --- | --- |"]
     for r in rows:
-        mark = "" if _met(r) else " (missed)"
+        mark = "" if _within_limits(r) else " (missed)"
         jit = f"{r['jit']:.2f}" if "jit" in r else ""
         bound = "" if r["target"] is None else f"{r['target']:.2f}"
         limit = "" if r.get("jit_target") is None else f"{r['jit_target']:.2f}"

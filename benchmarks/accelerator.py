@@ -134,7 +134,7 @@ def run_tests() -> list[str]:
     """The marked tests, with how many passed."""
     workers = str(min(8, os.cpu_count() or 1))
     command = [sys.executable, "-m", "pytest", "-q", "-n", workers, "-m", "accelerator", "tests/accelerator"]
-    return [_told("tests marked `accelerator`", command)]
+    return [_outcome("tests marked `accelerator`", command)]
 
 
 EXAMPLES = {
@@ -155,10 +155,10 @@ EXAMPLES = {
 
 def run_examples() -> list[str]:
     """Programs of examples/, as they are."""
-    return [_told(name, [sys.executable, *args]) for name, args in EXAMPLES.items()]
+    return [_outcome(name, [sys.executable, *args]) for name, args in EXAMPLES.items()]
 
 
-def _told(name: str, command: list[str]) -> str:
+def _outcome(name: str, command: list[str]) -> str:
     env = {**os.environ, "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}  # several processes share the memory of a GPU
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=env)
     out = done.stdout.strip().splitlines()

@@ -1,7 +1,7 @@
 """``python -m benchmarks changing_sizes``: training steps whose shapes keep changing, beside torch.
 
 Sentences of other lengths, experts that get other numbers of rows, graphs of other sizes, a cache that grows.
-Each program has a first step, then steps with shapes that it never met, then the same steps once more.
+Each program has a first step, then steps with new shapes, then the same steps once more.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Measured(NamedTuple):
 
     first: float
     new: float
-    """The median of the steps with shapes that it never met."""
+    """The median of the steps with new shapes."""
     later: float
     """The median of the same steps when they come again."""
 

@@ -71,7 +71,7 @@ def in_a_loop(recorded: bool) -> tuple[Any, Any]:
 
 
 def per_sample(torch: Any) -> Any:
-    """Gradients for each row of a batch, anew by `vmap` of `grad` in each call."""
+    """Gradients for each row of a batch, again by `vmap` of `grad` in each call."""
     torch.manual_seed(0)
     net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
     params = {k: p.detach() for k, p in net.named_parameters()}

@@ -24,7 +24,7 @@ from .by_hand import DECAY, RATE, adamw_step, first_state, repeated
 
 WIDTH, HEADS, TOKENS, LENGTH, BATCH = 64, 4, 64, 32, 8
 HIDDEN = 4 * WIDTH
-WAYS = ("jax.jit with scan", "stacked", "scanned", "as written")
+WAYS = ("jax.jit with scan", "stacked", "scanned", "eager")
 ROUNDS, STEPS = 2, 20
 
 
@@ -58,7 +58,7 @@ def with_tensors(way: str, depth: int) -> Callable[[], float]:
     embed, head = nn.Embedding(TOKENS, WIDTH), nn.Linear(WIDTH, TOKENS)
     place = nn.Parameter(torch.zeros(LENGTH, WIDTH))
     layers: Any = nn.ModuleList(Block() for _ in range(depth))
-    if way == "as written":
+    if way == "eager":
         run = layers = nn.Sequential(*layers)
     else:
         run = torch.scan_layers(layers, stacked=way == "stacked")

@@ -81,7 +81,7 @@ def _four(m: Any, n: int) -> Any:
 
 CASES = (
     Case("5 ms of Python for each item, 2 workers, 100 batches of 8", 100, 1.15, _busy, 6),
-    Case("1,000 batches of 64x3x224x224, each made anew", 1000, 1.2, lambda m, n: _stream(m, n, True), 1),
+    Case("1,000 batches of 64x3x224x224, each newly made", 1000, 1.2, lambda m, n: _stream(m, n, True), 1),
     Case("1,000 batches of 64x3x224x224, the same one", 1000, 1.2, lambda m, n: _stream(m, n, False)),
     Case("200 batches of 64x3x224x224, collated from images", 200, 1.2, _collated, 3),
     Case("from iter() to the first batch of 4 workers, after the first loader", 64, None, _four, 5, True),

@@ -1,4 +1,4 @@
-"""``python -m benchmarks new_sizes``: operators on shapes that they never met, forward and backward, beside torch."""
+"""``python -m benchmarks new_sizes``: operators on new shapes, forward and backward, beside torch."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Measured:
     first: float
     """The first call of all, forward and backward."""
     new: float
-    """A call on a shape that it never met: the best of a few such shapes."""
+    """A call on a new shape: the best of a few such shapes."""
     torch: float
     """The same in torch."""
 

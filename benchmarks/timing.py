@@ -15,7 +15,7 @@ LONG = 0.3
 def best_of(contenders: dict[str, Callable[[], object]], rounds: int = 25, inner: int = 5) -> dict[str, float]:
     """Seconds per call of each contender: its best round, rounds interleaved so that noise hits all alike.
 
-    The order is turned around each time: threads that one library keeps spinning slow down whoever comes next.
+    The order is turned around each time: threads that one library keeps spinning slow down the next one.
     """
     for fn in contenders.values():
         for _ in range(5):  # compile, and let structures be recognised

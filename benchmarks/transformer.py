@@ -89,7 +89,7 @@ def build(t: Any, **settings: Any) -> Step:
 
 
 def retrace(t: Any) -> Step:
-    """Tracing the step anew, once its kernels are known; XLA does not come into it."""
+    """Time a second trace of the step, once its kernels are known; XLA does not come into it."""
     step, batch = _tensor_step(t)
     step(*batch)
     compiled = t.compile(step)
@@ -135,6 +135,6 @@ def build_jax() -> Step:
 
 
 def retrace_jax() -> Step:
-    """Tracing the hand-written step anew."""
+    """Tracing the hand-written step again."""
     step, state, batch = _array_step()
     return lambda: jax.jit(lambda *args: step(*args)).trace(*state, *batch)

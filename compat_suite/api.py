@@ -1,7 +1,7 @@
 """The names of torch.autograd and its surroundings, one by one: there or not, and with which signature.
 
 What torch has is read from the live library by `python -m compat_suite record` and kept in
-`recorded/api.json`, so that the comparison can be made anew where torch is not installed.
+`recorded/api.json`, so that the comparison can be made again where torch is not installed.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from compat_suite.libs import torch_installed
 
 @pytest.fixture(scope="session")
 def torch_oracle(request: pytest.FixtureRequest) -> Oracle:
-    """Whoever speaks for torch."""
+    """The oracle that speaks for torch."""
     if request.config.getoption("--oracle") != "recorded" and torch_installed():
         from compat_suite.oracles.torch_live import LiveTorch
 

@@ -17,7 +17,7 @@ LAYOUT = re.compile(r"(result \d+: )?(stride|is_view): ")
 
 
 class Oracle(Protocol):
-    """Whoever says what is right."""
+    """A source of right answers."""
 
     name: str
     """For people, with a version."""
@@ -94,7 +94,7 @@ def judge(job: Job, oracle: Oracle, ledger: ledgers.Ledger | None = None) -> Ver
 
 
 def changes(first: Result, second: Result) -> Iterator[str]:
-    """How a call that was met before differs from the first one, which reads its arguments and makes a plan.
+    """How a repeated call differs from the first one, which reads its arguments and makes a plan.
 
     Forward results have to be the same to the last bit. Gradients agree to rounding, however a pass is run: of those
     the second ones are judged.

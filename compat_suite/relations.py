@@ -1,4 +1,4 @@
-"""What has to hold between calls of one library, whoever computes them: no other library is asked.
+"""What has to hold between calls of one library: no other library is asked.
 
 `torch.cumsum(x, 1)` is a call. Its derivative along v and its gradient from u belong together: ``<Jv, u> = <v, J'u>``.
 Its value is the same whether somebody records it or not, and its gradient from ``2 * u`` is twice that from u, to the

@@ -70,7 +70,7 @@ class SavedState:
         if about != self.about:
             sys.exit(f"{path} is of another run:\n  there: {about}\n  now:   {self.about}")
         if data.get("code", "") != self.code:
-            print(f"{path} is about other code: the run begins anew")
+            print(f"{path} is about other code: the run begins again")
             return
         self.rows, self.counts = rows, counts
 

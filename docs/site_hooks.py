@@ -13,14 +13,15 @@ _LINK = re.compile(r"\]\(\.\./([^)#\s]+)")
 def on_files(files: Any, config: Any) -> Any:
     """Add the files outside of docs/ that pages link to, as text that a browser shows."""
     texts = [Path(page.abs_src_path).read_text(encoding="utf-8") for page in files.documentation_pages()]
-    for path in sorted({_file(link) for text in texts for link in _LINK.findall(text)}):
+    programs = [str(p.relative_to(ROOT)) for p in (ROOT / "examples").rglob("*.py")]  # which the gallery shows
+    for path in sorted({*programs, *(_file(link) for text in texts for link in _LINK.findall(text))}):
         files.append(File.generated(config, f"source/{path}.txt", abs_src_path=str(ROOT / path)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     """Let links out of docs/ lead to them."""
-    if page.file.src_uri.startswith("reference/"):  # generated, in a folder of its own
+    if page.file.src_uri.startswith(("gallery/", "notebooks/", "reference/")):  # generated, in a folder of its own
         return markdown
     return _LINK.sub(lambda m: f"](source/{_file(m[1])}.txt", markdown)
 

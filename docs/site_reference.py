@@ -89,8 +89,21 @@ def text(page: Page) -> str:
     parts = [f"# {page.name}\n\n{page.subject}\n"]
     for name, signatures, doc in entries(page):
         code = "\n".join(signatures)
-        parts.append(f"## {name} {{ #{name} }}\n\n```python\n{code}\n```\n\n{markdown(doc)}")
+        tier = EXPERIMENTAL_NOTE if page.name == "torch.interop" and name in tiers()["experimental"][0] else ""
+        parts.append(f"## {name} {{ #{name} }}\n\n```python\n{code}\n```\n\n{tier}{markdown(doc)}")
     return "\n".join(parts)
+
+
+EXPERIMENTAL_NOTE = (
+    "**[Experimental](../support.md#stable-and-experimental):** its form may change in a minor version.\n\n"
+)
+
+
+def tiers() -> dict[str, tuple[list[str], list[str]]]:
+    """By tier the names of interop and of compiled functions, as docs/support.md lists them."""
+    text = (PACKAGE.parent / "docs" / "support.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (stable|experimental) \| (.*) \| (.*) \|$", text, re.MULTILINE)
+    return {tier: (re.findall(r"`(\w+)`", a), re.findall(r"`(\w+)`", b)) for tier, a, b in rows}
 
 
 def entries(page: Page) -> list[tuple[str, list[str], str]]:

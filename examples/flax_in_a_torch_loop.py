@@ -1,4 +1,4 @@
-"""A module of flax is trained by a loop as it is written for PyTorch, by an optimizer of optax or one of `optim`.
+"""A module of flax is trained by a loop written for PyTorch, by an optimizer of optax or one of `optim`.
 
     python examples/flax_in_a_torch_loop.py
 

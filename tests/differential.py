@@ -2,7 +2,7 @@
 
 A program is a function of the module (``m``) that returns whatever it wants looked at. The answer
 of live torch is what is expected; where torch is not installed, its answer as recorded in
-``recorded/<file>.json`` beside the test is. ``TORCHGRAD_RECORD=1`` makes the tests write it anew.
+``recorded/<file>.json`` beside the test is. ``TORCHGRAD_RECORD=1`` makes the tests write it again.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def agree(got: Any, want: Any, factor: float = 1.0) -> None:
 
     Neither layout nor graph is compared, nor whether a tensor or an array has the numbers. Expected numbers in a list
     or in an array of NumPy have no dtype of their own. A `factor` says how many times further apart numbers may be
-    than the table says; whoever gives one says why.
+    than the table says; a test that gives one says why.
     """
     if hasattr(got, "dtype") and isinstance(want, list | int | float | complex | np.ndarray):
         want = np.asarray(want, jnp.dtype(dtype_name(got)))

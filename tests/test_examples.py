@@ -24,6 +24,9 @@ PROGRAMS = {
     "optax_beside_optim.py": ([], "the same after 20 steps: True"),
     "port_to_flax.py": ([], "and back: True"),
     "force_field.py": ([], "energy drifts by 0.0"),
+    # Without the compilers it says which package has them.
+    "plan_for_a_tpu.py": ([], "v5e:2x2"),
+    "port_to_jax_tested.py": ([], "values and gradients agree, with"),
     "sharded_training.py": ([], "as on one device: True\nas on one device: True\nas on one device: True"),
     "train_cnn.py": (["--epochs", "4", "--examples", "500", "--compile"], "accuracy"),
     "train_mlp.py": (["--steps", "20"], "The gradients agree."),

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from torchgrad_jax import interop
+from torchgrad_jax._bridge.compile.compiled import Compiled
 from torchgrad_jax._core.builtin_functions import function_of
 from torchgrad_jax._engine.entry import bind
 
@@ -64,3 +66,16 @@ def test_a_docstring_becomes_paragraphs_lists_and_an_example():
         "**Args:**\n\n* a: one\n    more\n* b: two\n\n"
         "```pycon\n>>> 1 < 2\nTrue\n```\n"
     )
+
+
+def test_each_public_name_of_interop_and_of_compiled_functions_has_one_tier():
+    stable, experimental = (reference.tiers()[tier] for tier in ("stable", "experimental"))
+    assert sorted(stable[0] + experimental[0]) == sorted(interop.__all__)
+    assert sorted(stable[1] + experimental[1]) == sorted(n for n in dir(Compiled) if not n.startswith("_"))
+
+
+def test_experimental_names_are_marked_in_the_reference():
+    page = reference.text(PAGES["torch.interop"])
+    after = {name: page.partition(f"## {name} {{")[2].partition("\n## ")[0] for name in ("eager", "to_jax")}
+    assert "Experimental" in after["eager"]
+    assert "Experimental" not in after["to_jax"]

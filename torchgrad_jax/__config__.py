@@ -27,5 +27,5 @@ def show() -> str:
 
 
 def parallel_info() -> str:
-    """How many threads XLA has on the CPU."""
+    """Return how many threads XLA has on the CPU."""
     return f"XLA's thread pool:\n\tstd::thread::hardware_concurrency() : {os.cpu_count()}\n"

@@ -11,20 +11,20 @@ def _only_false(name: str, value: bool) -> None:
 
 
 def set_overwrite_module_params_on_conversion(value: bool) -> None:
-    """Whether conversions make new parameters; only False is supported."""
+    """Return whether conversions make new parameters; only False is supported."""
     _only_false("set_overwrite_module_params_on_conversion", value)
 
 
 def get_overwrite_module_params_on_conversion() -> bool:
-    """What `set_overwrite_module_params_on_conversion` last said."""
+    """Return what `set_overwrite_module_params_on_conversion` last said."""
     return False
 
 
 def set_swap_module_params_on_conversion(value: bool) -> None:
-    """Whether conversions swap parameters with converted ones; only False is supported."""
+    """Return whether conversions swap parameters with converted ones; only False is supported."""
     _only_false("set_swap_module_params_on_conversion", value)
 
 
 def get_swap_module_params_on_conversion() -> bool:
-    """What `set_swap_module_params_on_conversion` last said."""
+    """Return what `set_swap_module_params_on_conversion` last said."""
     return False

@@ -306,10 +306,10 @@ def affine_grid_generator(theta: Tensor, size: _int | Sequence[_int], align_corn
 def alias_copy(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def all(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether all elements are nonzero."""
+    """Return whether all elements are nonzero."""
 
 def allclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-    """Whether `isclose` holds everywhere."""
+    """Return whether `isclose` holds everywhere."""
 
 def alpha_dropout(input: Tensor, p: _float, train: _bool) -> Tensor:
     """`nn.functional.alpha_dropout`, with torch's order of arguments at the top level."""
@@ -329,7 +329,7 @@ def aminmax(input: Tensor, *, dim: _int | None = None, keepdim: _bool = False, o
 def angle(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def any(input: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether some element is nonzero."""
+    """Return whether some element is nonzero."""
 
 @overload
 def arange(end: _Number, *, out: Tensor | None = None, dtype: _dtype | None = None, layout: _layout | None = None, device: _device | str | _int | _Sharding | None = None, pin_memory: _bool = False, requires_grad: _bool = False) -> Tensor:
@@ -364,7 +364,7 @@ def arctanh(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def arctanh_(input: Tensor) -> Tensor: ...
 
 def are_deterministic_algorithms_enabled() -> _bool:
-    """What `use_deterministic_algorithms` last said."""
+    """Return what `use_deterministic_algorithms` last said."""
 
 def argmax(input: Tensor, dim: _int | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Index of the maximum, of the flattened tensor or along `dim`."""
@@ -445,7 +445,7 @@ def bincount(input: Tensor, weights: Any = None, minlength: _int = 0) -> Tensor:
     """Count, or sum of weights, of each value in a vector of non-negative integers."""
 
 def binomial(count: Any, prob: Any, generator: _Generator | None = None) -> Tensor:
-    """How many of `count` trials of probability `prob` succeed."""
+    """Return how many of `count` trials of probability `prob` succeed."""
 
 def bitwise_and(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -484,7 +484,7 @@ def bucketize(input: Tensor | _Number, boundaries: Tensor, *, out_int32: _bool =
     """Index of the bucket, between sorted boundaries, that each value falls into."""
 
 def can_cast(from_: _dtype, to: _dtype) -> _bool:
-    """Whether torch casts from one dtype to the other by itself, as in-place operations may need to."""
+    """Return whether torch casts from one dtype to the other by itself, as in-place operations may need to."""
 
 def cartesian_prod(*tensors: Tensor | Sequence[Tensor]) -> Tensor:
     """All combinations of elements of several vectors, one per row."""
@@ -754,7 +754,7 @@ def empty_strided(size: Any, stride: _int | Sequence[_int] | None, *, dtype: _dt
 def eq(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor: ...
 
 def equal(input: Tensor, other: Tensor) -> _bool:
-    """Whether two tensors have the same shape and equal values."""
+    """Return whether two tensors have the same shape and equal values."""
 
 def erf(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -840,7 +840,7 @@ def fmax(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: 
 def fmin(input: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def fmod(input: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """What is left of the division, with the sign of the dividend."""
+    """Return what is left of the division, with the sign of the dividend."""
 
 def frac(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -947,7 +947,7 @@ def histogram(input: Tensor, bins: Any = 100, *, range: Any = None, weight: Any 
     """Histogram over a number of equal bins, or over bins with given edges."""
 
 def histogramdd(input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: _bool = False) -> _return_types.histogramdd:
-    """How many of the points (the last dimension holds coordinates) fall into each cell of a grid."""
+    """Return how many of the points (the last dimension holds coordinates) fall into each cell of a grid."""
 
 def hsmm(*args: Any, **kwargs: Any) -> NoReturn:
     """Refused: sparse layouts are out of scope; only torch.strided is supported."""
@@ -1016,51 +1016,51 @@ def inverse(input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """`linalg.inv`."""
 
 def is_complex(input: Tensor | _Number) -> _bool:
-    """Whether the dtype is complex."""
+    """Return whether the dtype is complex."""
 
 def is_conj(input: Tensor) -> _bool:
-    """Whether the tensor is a lazily conjugated view."""
+    """Return whether the tensor is a lazily conjugated view."""
 
 def is_deterministic_algorithms_warn_only_enabled() -> _bool:
-    """Whether `use_deterministic_algorithms` asked for warnings only."""
+    """Return whether `use_deterministic_algorithms` asked for warnings only."""
 
 def is_distributed(input: Tensor | _Number) -> _bool:
-    """Whether a tensor is spread over processes; none is."""
+    """Return whether a tensor is spread over processes; none is."""
 
 def is_floating_point(input: Tensor | _Number) -> _bool:
-    """Whether the dtype is floating (complex ones are not)."""
+    """Return whether the dtype is floating (complex ones are not)."""
 
 def is_inference(input: Tensor | _Number) -> _bool:
-    """Whether a tensor was made in inference mode."""
+    """Return whether a tensor was made in inference mode."""
 
 def is_neg(input: Tensor) -> _bool:
-    """Whether the tensor is a lazily negated view."""
+    """Return whether the tensor is a lazily negated view."""
 
 def is_nonzero(input: Tensor | _Number) -> _bool:
     """The truth of a tensor of one element."""
 
 def is_same_size(input: Tensor | _Number, other: Tensor | _Number) -> _bool:
-    """Whether two tensors have the same shape."""
+    """Return whether two tensors have the same shape."""
 
 def is_signed(input: Tensor | _Number) -> _bool:
-    """Whether the dtype has negative numbers."""
+    """Return whether the dtype has negative numbers."""
 
 def is_storage(obj: Any, /) -> _bool:
-    """Whether an object is a storage."""
+    """Return whether an object is a storage."""
 
 def is_tensor(obj: Any, /) -> _bool:
-    """Whether an object is a tensor."""
+    """Return whether an object is a tensor."""
 
 def is_warn_always_enabled() -> _bool:
-    """What `set_warn_always` last said."""
+    """Return what `set_warn_always` last said."""
 
 def isclose(input: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
-    """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
+    """Return whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
 
 def isfinite(input: Tensor) -> Tensor: ...
 
 def isin(elements: Any, test_elements: Any, *, assume_unique: _bool = False, invert: _bool = False, out: Tensor | None = None) -> Tensor:
-    """Which of the elements occur among the test elements."""
+    """Return which of the elements occur among the test elements."""
 
 def isinf(input: Tensor) -> Tensor: ...
 
@@ -1539,7 +1539,7 @@ def relu_(input: Tensor) -> Tensor:
     """The larger of the input and 0."""
 
 def remainder(input: Tensor | _Number, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """What is left of the division, with the sign of the divisor."""
+    """Return what is left of the division, with the sign of the divisor."""
 
 def renorm(input: Tensor, p: Any, dim: _int, maxnorm: Any, *, out: Tensor | None = None) -> Tensor:
     """Slices along `dim` whose norm is above `maxnorm` scaled down to it."""
@@ -1667,7 +1667,7 @@ def set_rng_state(new_state: Any) -> None:
     """Restore a state of the CPU's default generator."""
 
 def set_warn_always(b: _bool, /) -> None:
-    """Whether warnings that are given once per process are repeated each time."""
+    """Return whether warnings that are given once per process are repeated each time."""
 
 def sgn(input: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 

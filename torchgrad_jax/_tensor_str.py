@@ -47,7 +47,7 @@ _add_suffixes = printing.append_suffixes
 
 
 def _str(self: Any, *, tensor_contents: str | None = None) -> str:
-    """What `repr` gives, or that with other text in the place of the elements."""
+    """Return what `repr` gives, or that with other text in the place of the elements."""
     return self.__repr__(tensor_contents=tensor_contents)
 
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ._core.arrays import devices as _devices, dtypes as _dtypes
-from ._core.errors.carried import ExceptionWrapper as ExceptionWrapper
 from ._core.errors.messages import missing as _missing
+from ._core.errors.remote_errors import ExceptionWrapper as ExceptionWrapper
 from ._engine.entry.bind import METHODS as _METHODS, NAMESPACES as _NAMESPACES
 from ._engine.memory.tensor import Tensor as _Tensor
 from ._engine.tensor.storages import UntypedStorage as _UntypedStorage

@@ -28,12 +28,12 @@ __all__ = [
 
 
 def is_available() -> bool:
-    """Whether JAX sees an accelerator."""
+    """Return whether JAX sees an accelerator."""
     return not devices.no_accelerator()
 
 
 def device_count() -> int:
-    """How many accelerators JAX sees in this process."""
+    """Return how many accelerators JAX sees in this process."""
     if MODES.target is not None:
         return len(MODES.target.devices)
     return len(jax.local_devices()) if is_available() else 0

@@ -36,7 +36,7 @@ class Future(Generic[T]):
         self._callbacks: list[Callable[[Future[T]], Any]] = []
 
     def done(self) -> bool:
-        """Whether the value, or the exception, is there."""
+        """Return whether the value, or the exception, is there."""
         return self._completed
 
     def wait(self) -> T:

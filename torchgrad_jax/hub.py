@@ -126,7 +126,7 @@ def load(
     skip_validation: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """What a function of a folder's `hubconf.py` returns.
+    """Return what a function of a folder's `hubconf.py` returns.
 
     Args:
         repo_or_dir: the folder.

@@ -102,7 +102,7 @@ def matrix_power(input: Tensor, n: _int, *, out: Tensor | None = None) -> Tensor
     """Integer powers of square matrices."""
 
 def matrix_rank(input: Tensor, tol: Tensor | _Number | None = None, hermitian: _bool = False, *, atol: Tensor | _Number | None = None, rtol: Tensor | _Number | None = None, out: Tensor | None = None) -> Tensor:
-    """How many singular values exceed the tolerance."""
+    """Return how many singular values exceed the tolerance."""
 
 def matrix_sqrth(input: Tensor) -> Tensor:
     """The positive definite square roots of positive definite matrices, of which the lower triangle is read."""

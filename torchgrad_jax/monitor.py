@@ -175,7 +175,7 @@ class Stat:
                 self._tell()
 
     def get(self) -> dict[Aggregation, float]:
-        """What the last window gave; zeros before the first one ended."""
+        """Return what the last window gave; zeros before the first one ended."""
         with self._lock:
             self._end_old_window()
             return dict(self._last)

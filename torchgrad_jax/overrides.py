@@ -40,7 +40,7 @@ def _asks(value: Any) -> bool:
 
 
 def has_torch_function(relevant_args: Sequence[Any], /) -> bool:
-    """Whether some argument, or a mode, overrides the function that asks.
+    """Return whether some argument, or a mode, overrides the function that asks.
 
     Args:
         relevant_args: the arguments that may override it.
@@ -238,7 +238,7 @@ def _get_current_function_mode_stack() -> list[Any]:
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether something is a tensor or overrides functions.
+    """Return whether something is a tensor or overrides functions.
 
     Args:
         inp: the object in question.
@@ -251,7 +251,7 @@ def is_tensor_like(inp: Any) -> bool:
 
 
 def is_tensor_method_or_property(func: Any) -> bool:
-    """Whether a function given to `__torch_function__` is a method of Tensor or the getter of a property.
+    """Return whether a function given to `__torch_function__` is a method of Tensor or the getter of a property.
 
     Args:
         func: the function.

@@ -25,7 +25,7 @@ from .compiled_models.one import MARK, WAYS
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "compiled_models.md"
 SETTLED = 2
-"""After so many calls nothing new may happen: no trace, no call that runs as written."""
+"""After so many calls nothing new may happen: no trace, no call that runs eagerly."""
 SHOWN = 110
 """Characters of a reason that a line shows."""
 AND = "; and: "
@@ -91,14 +91,14 @@ def how_it_runs(counts: Sequence[dict[str, int]], reasons: Sequence[str]) -> tup
     """What the calls did after the first two, and why if they did not run a program that was there."""
     early, last = counts[SETTLED - 1], counts[-1]
     if not last:
-        return "as written", "nothing was compiled"
+        return "eager", "nothing was compiled"
     more = {what: last[what] - early[what] for what in last}
     why = reasons[-1] if reasons else "no reason was given"
     if more["eager"]:
-        return ("as written", why)
+        return ("eager", why)
     if more["traced"]:
         return "traced again", why
-    return ("program", "") if more["run"] >= len(counts) - SETTLED else ("as written", "it was not called")
+    return ("program", "") if more["run"] >= len(counts) - SETTLED else ("eager", "it was not called")
 
 
 def later_us(found: dict[str, Any]) -> float:
@@ -189,13 +189,13 @@ and new values. Each is trained three times from the same seed: eager, with the 
 
 * "Right" says that all losses, parameters and buffers are those of the eager training, to 1e-4 of the largest number.
   "Yes, but" says that compiling left something behind: an eager training after it in the same process goes wrong.
-* "Program" says that the calls from the third on each ran a program that was there; "as written" that such a call ran
-  the Python code itself, with the reason that `explain()` gives; "traced again" that one was traced anew.
+* "Program" says that the calls from the third on each ran a program that was there; "eager" that such a call ran
+  the Python code itself, with the reason that `explain()` gives; "traced again" that one was retraced.
 * "Traces" is how often the function was traced. The first call traces and compiles; the later call is the fastest
   of the third to the fifth, beside the same call of the eager training. Models are so small that such times say what
   a call costs, and little about speed.
 * Where words are generated, "model" compiles `model.forward` and calls `generate`, and "step" compiles a function that
-  goes one word on. The call that reads the beginning of a text fills a new cache, and runs as written.
+  goes one word on. The call that reads the beginning of a text fills a new cache, and runs eagerly.
 
 The table is written by
 

@@ -1,4 +1,4 @@
-"""A call that was met before has to do what the first one did: that is noticed, to the last bit."""
+"""A repeated call has to do what the first one did: that is noticed, to the last bit."""
 
 import numpy as np
 import pytest

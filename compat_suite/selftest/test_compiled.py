@@ -1,4 +1,4 @@
-"""The harness of compiled published models tells programs from calls that run as written, and right from wrong."""
+"""The harness of compiled published models tells programs from calls that run eagerly, and right from wrong."""
 
 import pytest
 
@@ -23,9 +23,9 @@ NEVER = counts(*[(0, 0, 0)] * 5)
         (PROGRAM, ("program", "")),
         (TWICE, ("program", "")),
         (AGAIN, ("traced again", "why")),
-        (WRITTEN, ("as written", "why")),
-        (NEVER, ("as written", "it was not called")),
-        ([{}] * 5, ("as written", "nothing was compiled")),
+        (WRITTEN, ("eager", "why")),
+        (NEVER, ("eager", "it was not called")),
+        ([{}] * 5, ("eager", "nothing was compiled")),
     ],
 )
 def test_what_the_calls_after_the_second_did(rows, want):

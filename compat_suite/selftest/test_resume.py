@@ -82,7 +82,7 @@ def test_verdicts_about_other_code_are_dropped(judged, tmp_path, monkeypatch, ca
     monkeypatch.setattr(report, "code_of", lambda *modules: "other")
     main([*RUN, "--state", state])
     assert len(judged.ids) == 2 * every
-    assert "begins anew" in capsys.readouterr().out
+    assert "begins again" in capsys.readouterr().out
 
 
 def test_the_digest_follows_the_sources(tmp_path, monkeypatch):

@@ -1,4 +1,4 @@
-"""digits.py, written anew for another code base, with a bug: the momentum of a BatchNorm means the opposite there."""
+"""digits.py, rewritten for another code base, with a bug: the momentum of a BatchNorm means the opposite there."""
 
 import argparse
 

@@ -1,4 +1,4 @@
-"""sequences.py with its loop written anew, and a bug: it clips gradients after the step, which does nothing."""
+"""sequences.py with its loop rewritten, and a bug: it clips gradients after the step, which does nothing."""
 
 import argparse
 

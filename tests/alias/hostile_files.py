@@ -110,7 +110,7 @@ def parameter(state):
 
 
 def doubled(n=60, last=p.NONE, two=p.TUPLE2):
-    """Two references to two references to ...: small in memory, 2**n elements to whoever prints or hashes it."""
+    """Two references to two references to ...: small in memory, 2**n elements when printed or hashed."""
     out = last
     for i in range(n):
         out += put(1000 + i) + get(1000 + i) + two

@@ -1,7 +1,7 @@
 """Programs written for torch print what they print under torch: losses line by line, words exactly.
 
 They are those of programs/, and those of examples/ made small.
-What torch printed lies in recorded/programs.json, which TORCHGRAD_RECORD=1 writes anew.
+What torch printed lies in recorded/programs.json, which TORCHGRAD_RECORD=1 writes again.
 """
 
 import json
@@ -35,6 +35,8 @@ EXAMPLES = (
     "neural_ode.py --steps 3 --times 12 --length 4 --batch-size 4 --width 8 --print-every 1",
     "neural_ode.py --no-adjoint --steps 3 --times 12 --length 4 --batch-size 4 --width 8 --print-every 1",
     "gpt2.py --steps 3 --batch-size 2 --length 8 --layers 1 --width 8 --write 6 --print-every 1",
+    "per_sample_gradients.py --steps 4 --examples 40 --width 8 --print-every 1",
+    "laplace.py --steps 4 --points 12 --width 4 --print-every 1",
     "gpt2.py --compile --dropout 0 --steps 3 --batch-size 2 --length 8 --layers 1 --width 8 --write 2 --print-every 1",
 )
 """Programs of examples/ with arguments that keep them short."""

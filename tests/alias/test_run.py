@@ -184,6 +184,7 @@ def test_the_plug_in_of_pytest(tmp_path):
     "args, code, said",
     [
         ((), 2, "usage:"),
+        ((), 2, "step = torch.compile(step)"),
         (("--help",), 0, "usage:"),
         (("--nothing",), 2, "unknown option"),
         (("-m",), 2, "Argument expected"),

@@ -1,6 +1,6 @@
 """Suites written for torch, on unittest, on pytest and on torch.testing._internal, run as they are.
 
-What each test does under torch lies in recorded/suites.json, which TORCHGRAD_RECORD=1 writes anew.
+What each test does under torch lies in recorded/suites.json, which TORCHGRAD_RECORD=1 writes again.
 """
 
 import importlib

@@ -158,7 +158,7 @@ def summands(m, d):
 
 
 def layers_that_give_summands(m, d):
-    """A layer split by rows that leaves its products to be added up: whoever adds them up adds no product twice."""
+    """A layer split by rows that leaves its products to be added up: adding them up adds no product twice."""
     meshes, tensors, _, parallel, _ = parts(m)
     mesh, n, found = meshes.init_device_mesh("cpu", (d.get_world_size(),)), m.nn, []
 
@@ -443,7 +443,7 @@ def compiled_blocks(m, d):
     for way, change in ways.items():
         found[way] = odd_losses(m, d, sharded(odd_network(m, change)), mesh, 2)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it runs as it is written
+        warnings.simplefilter("ignore")  # it runs eagerly
         found["step"] = odd_losses(m, d, sharded(odd_network(m)), mesh, 2, compiled)
     return found
 
@@ -621,7 +621,7 @@ def summands_along_two_dimensions(m, d):
 
 
 def meshes_of_the_same_devices(m, d):
-    """Two meshes of the same devices: tensors meet if both meshes are equal, whoever made them."""
+    """Two meshes of the same devices: tensors meet if both meshes are equal, wherever they were made."""
     meshes, tensors, *_ = parts(m)
     line, again = (meshes.init_device_mesh("cpu", (4,)) for _ in range(2))
     grid, named = (

@@ -1,6 +1,6 @@
 """Steps of FSDP over two processes as one program: the numbers are those of torch, which runs them as written.
 
-Each program says how often its step ran as it is written nevertheless: in calls in which the processes would need
+Each program says how often its step ran eagerly nevertheless: in calls in which the processes would need
 different programs.
 """
 
@@ -86,7 +86,7 @@ def buffers_are_each_process_s_own(m, d):
 
 @together
 def a_batch_that_is_smaller_in_one_process(m, d):
-    """That call runs as it is written, whether it is the first one or a later one."""
+    """That call runs eagerly, whether it is the first one or a later one."""
     found = []
     for smaller in (0, 2):
         model = sharded(m, d, network(m))

@@ -1,6 +1,6 @@
 """Programs as torch's tutorials write them: a launcher starts them over 2 and 4 processes, with torch's losses.
 
-`TORCHGRAD_RECORD=1` with torch installed writes anew what torch prints.
+`TORCHGRAD_RECORD=1` with torch installed writes again what torch prints.
 """
 
 import os

@@ -129,7 +129,7 @@ def test_shared_graph_is_walked_by_all():
 
 
 def test_first_use_in_several_threads_at_once():
-    """Plans and kernels are built on first use, whoever comes first."""
+    """Plans and kernels are built on first use, whichever thread comes first."""
     results = {}
 
     def work(i):

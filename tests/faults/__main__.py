@@ -1,9 +1,9 @@
 """Does the test-suite find mistakes? `make faults` plants several hundred, one at a time, and says which are found.
 
 python -m tests.faults            # survey, then try what was not tried yet
-python -m tests.faults survey     # which tests reach the faults' lines, anew; all faults have to be tried again
+python -m tests.faults survey     # find again which tests reach the faults' lines; all faults have to be tried again
 python -m tests.faults check      # are the faults' lines still there?
-python -m tests.faults draw 300   # draw faults at random, anew
+python -m tests.faults draw 300   # draw new faults at random
 python -m tests.faults keep       # note in the lists which faults were found
 python -m tests.faults report     # how many were found, and which of those found before were not
 """

@@ -7,7 +7,7 @@ F = torch.nn.functional
 
 
 def test_saved_values_keep_their_places():
-    """A view is read anew at each look inside of vmap: two looks must not take one for another."""
+    """A view is read again at each look inside of vmap: two looks must not take one for another."""
     torch.manual_seed(2)
     p = [torch.randn(s, requires_grad=True) for s in ((23, 1), (23,), (1, 23), (1,))]
 

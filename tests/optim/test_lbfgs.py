@@ -94,7 +94,7 @@ def test_same_as_torch(fn, same):
     same(fn)
 
 
-@pytest.mark.filterwarnings("ignore:.* runs as it is written")
+@pytest.mark.filterwarnings("ignore:.* runs eagerly")
 def test_a_step_inside_of_a_compiled_function_is_refused_before_it_begins():
     a = tg.tensor([1.0, -2.0], requires_grad=True)
     seen = tg.zeros(())

@@ -113,7 +113,7 @@ test_same_as_torch = PROGRAMS.test()
 
 
 def test_update_bn(monkeypatch):
-    """Statistics start anew and are plain means over the batches; everything else is as before."""
+    """Statistics start again and are plain means over the batches; everything else is as before."""
     base = importlib.import_module("torchgrad_jax.nn.modules.module").Module
 
     class Norm(base):

@@ -85,7 +85,7 @@ class _WeakTensorRef:
         self._ref = weakref.ref(tensor)
 
     def expired(self) -> bool:
-        """Whether the tensor is gone."""
+        """Return whether the tensor is gone."""
         return self._ref() is None
 
 
@@ -165,22 +165,22 @@ def _current_autograd_node() -> Any:
 
 
 def _is_torch_function_enabled() -> bool:
-    """Whether `__torch_function__` of classes is called."""
+    """Return whether `__torch_function__` of classes is called."""
     return MODES.functions_disabled == _asking.ENABLED
 
 
 def _is_torch_function_all_disabled() -> bool:
-    """Whether neither classes nor modes override anything."""
+    """Return whether neither classes nor modes override anything."""
     return MODES.functions_disabled == _asking.ALL_DISABLED
 
 
 def _is_torch_function_mode_enabled() -> bool:
-    """Whether some mode sees the calls of this thread."""
+    """Return whether some mode sees the calls of this thread."""
     return _asking.modes_active()
 
 
 def _get_torch_function_state() -> _TorchFunctionState:
-    """How far `__torch_function__` is turned off."""
+    """Return how far `__torch_function__` is turned off."""
     return _TorchFunctionState(MODES.functions_disabled)
 
 
@@ -190,7 +190,7 @@ def _set_torch_function_state(state: _TorchFunctionState, /) -> None:
 
 
 def _len_torch_function_stack() -> int:
-    """How many modes there are."""
+    """Return how many modes there are."""
     return len(MODES.function_modes)
 
 
@@ -227,12 +227,12 @@ def _get_default_device() -> str:
 
 
 def _is_alias_of(input: Tensor, other: Tensor, /) -> bool:
-    """Whether two tensors look at one storage."""
+    """Return whether two tensors look at one storage."""
     return input._st is other._st
 
 
 def _are_functorch_transforms_active() -> bool:
-    """Whether the code runs inside of a transform of torch.func."""
+    """Return whether the code runs inside of a transform of torch.func."""
     return MODES.transforming()
 
 

@@ -29,7 +29,7 @@ def _top_saved_tensors_default_hooks(ignore_is_tracing: bool) -> Any:
 
 
 def _saved_tensors_hooks_is_enabled() -> bool:
-    """Whether hooks on saved tensors may be used."""
+    """Return whether hooks on saved tensors may be used."""
     return MODES.hooks_disabled is None
 
 
@@ -46,7 +46,7 @@ def _saved_tensors_hooks_enable() -> None:
 
 
 def _saved_tensors_hooks_get_disabled_error_message() -> str | None:
-    """What using hooks on saved tensors raises, or None."""
+    """Return what using hooks on saved tensors raises, or None."""
     return MODES.hooks_disabled
 
 
@@ -72,7 +72,7 @@ def _unsafe_set_version_counter(tensors: Sequence[Tensor], versions: Sequence[in
 
 
 def _get_current_graph_task_keep_graph() -> bool:
-    """Whether the running pass keeps what the graph saved; True outside of a pass."""
+    """Return whether the running pass keeps what the graph saved; True outside of a pass."""
     task = MODES.graph_task
     return True if task is None else bool(task.keep)
 

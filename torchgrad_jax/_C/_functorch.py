@@ -15,7 +15,7 @@ from .._engine.modes.belonging import is_batched
 
 
 def is_batchedtensor(tensor: Tensor, /) -> bool:
-    """Whether a tensor stands for one example of the batch of a running `vmap`."""
+    """Return whether a tensor stands for one example of the batch of a running `vmap`."""
     return is_batched(tensor)
 
 
@@ -36,7 +36,7 @@ is_functionaltensor = is_dead_tensor_wrapper = is_gradtrackingtensor
 
 
 def maybe_current_level() -> int | None:
-    """How many transforms are running, or None."""
+    """Return how many transforms are running, or None."""
     depth = len(MODES.runs)
     return depth + MODES.transforms or None
 

@@ -268,13 +268,13 @@ def _last_name(node: ast.AST | None) -> str:
 
 
 def _catches(kind: ast.AST | None) -> bool:
-    """Whether an `except` with this catches that a name is missing."""
+    """Return whether an `except` with this catches that a name is missing."""
     kinds = kind.elts if isinstance(kind, ast.Tuple) else [kind]
     return any(k is None or _last_name(k) in _CAUGHT for k in kinds)
 
 
 def _asks(test: ast.AST) -> tuple[bool, bool]:
-    """Whether what comes where a test is true stands behind a question, and what comes where it is false.
+    """Return whether what comes where a test is true stands behind a question, and what comes where it is false.
 
     `torch.xpu.is_available()`, `HAS_TRITON`, `hasattr(torch, "npu")` and `device.type == "mps"` are questions.
     """

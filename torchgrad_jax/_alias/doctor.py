@@ -75,7 +75,7 @@ def _of_settings() -> Iterator[str]:
 def _of_kernels() -> Iterator[str]:
     folder = folder_of_kernels()
     if not folder:
-        yield "compiled kernels are not kept: each process compiles them anew (jax_compilation_cache_dir)"
+        yield "compiled kernels are not kept: each process compiles them again (jax_compilation_cache_dir)"
     elif "://" not in folder and (why := _not_writable(Path(folder))):
         yield f"compiled kernels cannot be kept in {folder}: {why}; JAX_COMPILATION_CACHE_DIR names another folder"
 

@@ -211,7 +211,7 @@ class Alias:
 
 
 def installed() -> bool:
-    """Whether `import torch` means this package everywhere."""
+    """Return whether `import torch` means this package everywhere."""
     return any(isinstance(f, TorchFinder) for f in sys.meta_path)
 
 

@@ -12,7 +12,12 @@ from .start import module, run, script, source, tell_children
 USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
 
-Runs a program written for PyTorch with every `import torch` resolved to torchgrad_jax. Other commands:
+Runs a program written for PyTorch on XLA, with every `import torch` resolved to torchgrad_jax:
+
+  python -m torchgrad_jax train.py --epochs 3
+  python -m torchgrad_jax -m package.train
+
+Other commands:
 
   check [--json] [--all] PATH ...          list the names of torch in source files, and which are missing
   compare [OPTION ...] SCRIPT ...          run a script here and under torch: where do the two part?
@@ -23,13 +28,23 @@ Runs a program written for PyTorch with every `import torch` resolved to torchgr
 
 `compare --help` and `plan --help` have the options.
 """
+# Shown without arguments: what there is to begin with.
+FIRST_LOOK = """
+In a program of your own:
+
+  import torchgrad_jax as torch        tensors, autograd, nn, optim: PyTorch's names
+  step = torch.compile(step)           a whole training step as one program of XLA
+  f = torch.to_jax(model)              a function for jax.jit, jax.grad and jax.vmap
+  op = torch.from_jax(f)               a JAX function as an operator with gradients
+  JAX_DEFAULT_DEVICE=gpu               in the environment: tensors are on the GPU
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> Any:
     """The command line of `python -m torchgrad_jax` and of `torchgrad-jax`."""
     args = list(sys.argv[1:] if argv is None else argv)
     if not args or args[0] in ("-h", "--help"):
-        sys.stdout.write(USAGE)
+        sys.stdout.write(USAGE if args else USAGE + FIRST_LOOK)
         return 0 if args else 2
     first = args[0]
     if first == "check":

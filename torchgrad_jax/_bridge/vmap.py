@@ -142,7 +142,7 @@ def _inputs(func: Any, in_dims: Any, args: tuple[Any, ...]) -> tuple[list[Any], 
 
 
 def _knows_batches(x: Any) -> bool:
-    """Whether something is a container that keeps its own account of dimensions, as tensordict's `batch_size`.
+    """Return whether something is a container that keeps its own account of dimensions, as tensordict's `batch_size`.
 
     `vmap` tells it when one of them goes, by `_add_batch_dim`, and when it comes back, by `_maybe_remove_batch_dim`.
     """
@@ -273,7 +273,7 @@ def _find_given(run: TracedRun, t: Tensor, known: dict[int, _Given | None]) -> _
 
 
 def _is_watched(t: Tensor) -> bool:
-    """Whether somebody watches the gradient on its way to a view."""
+    """Return whether somebody watches the gradient on its way to a view."""
     fn = grad_fn_of(t)
     while fn is not None:
         if fn.extras is not None:
@@ -482,7 +482,7 @@ def _moved(t: Tensor, source: Any, destination: Any) -> Tensor:
 def _new_call(
     steps: TapedSteps, axes: tuple[Any, ...], nondiff: tuple[int, ...], node: str
 ) -> tuple[Call, Sequence[Any]]:
-    """A call for steps that were not met before, and the numbers to give it.
+    """A call for new steps, and the numbers to give it.
 
     Numbers are part of a program, which XLA makes use of, until a program comes again and again with others.
     """
@@ -526,7 +526,7 @@ _OVER_THE_REST = {
 
 
 def _over_the_batch(node: str) -> str:
-    """What the node of an example is called in the graph outside."""
+    """Return what the node of an example is called in the graph outside."""
     return _OVER_THE_REST.get(node, node)
 
 

@@ -59,7 +59,7 @@ def refill(holder: Any, content: tuple[Any, ...]) -> None:
 
 
 def kept_results(cached: Any) -> dict[Any, Any]:
-    """The cache of a function (`functools.lru_cache`): a result that was lost and computed anew is another object."""
+    """The cache of a function (`functools.lru_cache`): a result that was lost and computed again is another object."""
     held = gc.get_referents(cached)
     return next((d for d in held if type(d) is dict and d is not vars(cached)), {})
 

@@ -1,4 +1,4 @@
-"""Whose a piece of Python code is: its user's, a library's that works for whoever calls it, or ours.
+"""Whose a piece of Python code is: its user's, a library's that works for its caller, or ours.
 
     whose(step.__code__.co_filename)  # USERS
     is_ours(nn.Linear)                # whether a class is defined in this package or in JAX
@@ -76,7 +76,7 @@ def declare_ours(cls: type) -> None:
 
 
 def is_ours(cls: type) -> bool:
-    """Whether a class is defined in this package or in JAX: by the file of its methods, or of its module."""
+    """Return whether a class is defined in this package or in JAX: by the file of its methods, or of its module."""
     known = _ours.get(cls)
     if known is None:
         held = [getattr(v, "fget", None) or getattr(v, "__func__", v) for v in list(vars(cls).values())]
@@ -93,7 +93,7 @@ _of_users: weakref.WeakKeyDictionary[type, bool] = weakref.WeakKeyDictionary()
 
 
 def is_of_user(cls: type) -> bool:
-    """Whether a class is neither of Python, nor of this package or JAX."""
+    """Return whether a class is neither of Python, nor of this package or JAX."""
     known = _of_users.get(cls)
     if known is None:
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)

@@ -17,7 +17,7 @@ PLAIN_VALUES = (int, float, complex, bool, str, bytes, type(None))
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether Python code can't tell two numbers apart: they have one type, and 0.0 is not -0.0."""
+    """Return whether Python code can't tell two numbers apart: they have one type, and 0.0 is not -0.0."""
     if type(a) is not type(b):
         return False
     if isinstance(a, complex):
@@ -28,24 +28,24 @@ def same(a: Any, b: Any) -> bool:
 
 
 def is_same_value(a: Any, b: Any) -> bool:
-    """Whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
+    """Return whether code cannot tell two values apart: one object, or plain values of one type (`1` is not `1.0`)."""
     if type(a) is tuple and type(b) is tuple:
         return len(a) == len(b) and are_same_values(a, b)
     return a is b or (issubclass(type(a), PLAIN_VALUES) and same(a, b) and not _has_attributes(a))
 
 
 def _has_attributes(x: Any) -> bool:
-    """Whether a plain value is of a class whose instances have attributes, which differ between equal values."""
+    """Return whether a plain value is of a class whose instances have attributes, which differ between equal values."""
     return type(x) not in PLAIN_VALUES and (hasattr(x, "__dict__") or bool(getattr(type(x), "__slots__", ())))
 
 
 def are_same_values(a: Iterable[Any], b: Iterable[Any]) -> bool:
-    """Whether code cannot tell the values in two sequences of one length apart."""
+    """Return whether code cannot tell the values in two sequences of one length apart."""
     return all(map(is_, a, b)) or all(map(is_same_value, a, b))
 
 
 def looks_the_same(now: Any, before: Any, depth: int = 0) -> bool:
-    """Whether code cannot tell two values apart: equal plain values, or a new container of the same items."""
+    """Return whether code cannot tell two values apart: equal plain values, or a new container of the same items."""
     if is_same_value(now, before):
         return True
     if (

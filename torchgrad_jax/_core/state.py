@@ -145,7 +145,7 @@ class Modes(threading.local):
     """An operator made by `from_jax` is being compiled, see `_engine.tensor.attributes`."""
 
     def transforming(self) -> bool:
-        """Whether a transform of torch.func is running: `vmap`, or one that differentiates."""
+        """Return whether a transform of torch.func is running: `vmap`, or one that differentiates."""
         return bool(self.transforms) or (bool(self.runs) and any(run.batch is not None for run in self.runs))
 
 

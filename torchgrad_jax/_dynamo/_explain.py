@@ -14,7 +14,7 @@ from .._core.errors.messages import Unsupported
 
 @dataclass
 class BreakReason:
-    """Why a function, or a call of it, runs as it is written."""
+    """Why a function, or a call of it, runs eagerly."""
 
     reason: str
     user_stack: list[Any] = field(default_factory=list)

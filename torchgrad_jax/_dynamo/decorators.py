@@ -63,7 +63,7 @@ class error_on_graph_break:
     """Within it, or in a function that it decorates, say what becomes of functions that cannot be compiled.
 
     A compiled function is whole here or not compiled at all. With True one that cannot be compiled raises; with False
-    it runs as it is written. `torch.compile(..., fullgraph=True)` raises in either case.
+    it runs eagerly. `torch.compile(..., fullgraph=True)` raises in either case.
 
     Args:
         error_on_graph_break: whether it raises.

@@ -91,7 +91,7 @@ def tensor_argument(fn: str, value: Any, name: str = "input", position: int = 1)
 
 
 def unmatched(fn: str) -> TypeError:
-    """What a function says of arguments that none of its overloads takes; `torch_complaint` then lists these."""
+    """Return what a function says of arguments that none of its overloads takes; `torch_complaint` then lists these."""
     return TypeError(f"{fn}() received an invalid combination of arguments")
 
 

@@ -25,7 +25,7 @@ def aten_slice(input: Tensor, dim: int = 0, start: int | None = None, end: int |
 
 @composite(method=False)
 def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any) -> Tensor:
-    """What the backward of softmax computes from its result."""
+    """Return what the backward of softmax computes from its result."""
     if input_dtype is dtypes.float16 and grad_output._m.dtype is dtypes.float32:
         raise RuntimeError("expected scalar type Float but found Half")
     return ops._softmax_backward_data_row(grad_output, output, dim)
@@ -33,7 +33,7 @@ def _softmax_backward_data(grad_output: Tensor, output: Tensor, dim: int, input_
 
 @_aten(out=True)
 def native_dropout_backward(grad_output: Tensor, mask: Tensor, scale: float) -> Tensor:
-    """What the backward of `native_dropout` computes."""
+    """Return what the backward of `native_dropout` computes."""
     return ops._native_dropout_backward(grad_output, mask, scale)
 
 

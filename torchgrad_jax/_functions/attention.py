@@ -62,7 +62,7 @@ def _check(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropo
 
 
 def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float, gqa: bool) -> bool:
-    """Whether torch's CPU build would take its fused kernel."""
+    """Return whether torch's CPU build would take its fused kernel."""
     q, k, v = query._m, key._m, value._m
     if dropout_p > 0.0 or not (q.ndim == k.ndim == v.ndim == 4) or not q.dtype.is_floating_point:
         return False
@@ -85,7 +85,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropo
 
 
 def _by_kernel(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, dropout_p: float) -> bool:
-    """Whether a program computes this by the kernel of a GPU, if the scores fit one another.
+    """Return whether a program computes this by the kernel of a GPU, if the scores fit one another.
 
     Its gradients add up in an order that differs from run to run.
     """
@@ -264,7 +264,7 @@ def _repeated(query: Tensor, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor
 def _check_ranks(
     query: Tensor, key: Tensor, value: Tensor, padding: Tensor | None, mask: Tensor | None, heads: int
 ) -> bool:
-    """Whether the inputs have a batch dimension, after torch's checks on ranks."""
+    """Return whether the inputs have a batch dimension, after torch's checks on ranks."""
     n = query._m.ndim
     if n not in (2, 3):
         raise AssertionError(f"query should be unbatched 2D or batched 3D tensor but received {n}-D query tensor")

@@ -45,13 +45,13 @@ def view_as_real(input: Tensor) -> Tensor:
 
 @composite
 def is_conj(input: Tensor) -> bool:
-    """Whether the tensor is a lazily conjugated view."""
+    """Return whether the tensor is a lazily conjugated view."""
     return input._al is not None and input._al.conj
 
 
 @composite
 def is_neg(input: Tensor) -> bool:
-    """Whether the tensor is a lazily negated view."""
+    """Return whether the tensor is a lazily negated view."""
     return input._al is not None and input._al.neg
 
 

@@ -215,7 +215,7 @@ def empty_permuted(
 
 
 def _keeps_order(memory_format: Any) -> bool:
-    """Whether a tensor that is made like another one has that one's order in memory."""
+    """Return whether a tensor that is made like another one has that one's order in memory."""
     return memory_format is None or memory_format is preserve_format
 
 

@@ -153,7 +153,7 @@ def own_array(t: Tensor) -> None:
 
 
 def is_constant(array: Any) -> bool:
-    """Whether an array is one that factories give to many tensors, such as a zero."""
+    """Return whether an array is one that factories give to many tensors, such as a zero."""
     return id(array) in _SHARED
 
 
@@ -206,7 +206,7 @@ def _filling(fn: str) -> Call:
 
 
 def _is_plan(input: Tensor, out: Tensor) -> bool:
-    """Whether the data that a tensor on the meta device stood for are made."""
+    """Return whether the data that a tensor on the meta device stood for are made."""
     return input._m.device.type == "meta" and input._m.shape == out._m.shape
 
 

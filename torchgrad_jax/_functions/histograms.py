@@ -24,7 +24,7 @@ _Result = return_type("histogramdd", ("hist", "bin_edges"))
 def histogramdd(
     input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Any:
-    """How many of the points (the last dimension holds coordinates) fall into each cell of a grid."""
+    """Return how many of the points (the last dimension holds coordinates) fall into each cell of a grid."""
     m = input._m
     if not m.ndim:
         raise IndexError("Dimension specified as -1 but tensor has no dimensions")

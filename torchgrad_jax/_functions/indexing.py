@@ -56,17 +56,17 @@ def _tensor_index(value: Any, like: Tensor) -> Tensor:
 
 
 def _is_mask(t: Tensor) -> bool:
-    """Whether a tensor used as an index says of each element if it is wanted."""
+    """Return whether a tensor used as an index says of each element if it is wanted."""
     return t._m.dtype in (dtypes.bool_, dtypes.uint8)
 
 
 def _dims_of_index(t: Tensor) -> int:
-    """How many dimensions a tensor used as an index stands for; a mask without any stands for a new one."""
+    """Return how many dimensions a tensor used as an index stands for; a mask without any stands for a new one."""
     return max(t._m.ndim, 1) if _is_mask(t) else 1
 
 
 def _width(value: Any) -> int:
-    """How many dimensions of the source an index consumes."""
+    """Return how many dimensions of the source an index consumes."""
     if value.__class__ is int or value.__class__ is slice:
         return 1
     if value is None or value is Ellipsis or isinstance(value, bool | np.bool_):
@@ -122,7 +122,7 @@ _GATHERED = (Tensor, bool, np.bool_, list, tuple, range, np.ndarray)
 
 
 def _dims_of_tensors(items: Sequence[Any]) -> int:
-    """How many dimensions are indexed by tensors that are indices as they are; 0 if there is anything else."""
+    """Return how many dimensions are indexed by tensors that are indices as they are; 0 if there is anything else."""
     dims = 0
     for t in items:
         m = t._m if t.__class__ is Tensor else None
@@ -356,7 +356,7 @@ def _is_half(dtype: dtypes.dtype) -> bool:
 
 
 def _fills_with(value: Any, self: Tensor) -> bool:
-    """Whether a number that is assigned need not become a tensor.
+    """Return whether a number that is assigned need not become a tensor.
 
     For a half type the number becomes a tensor first, so that it may overflow to infinity. So does a subnormal number,
     which a kernel would flush to 0.
@@ -426,7 +426,7 @@ def _set_part(self: Tensor, part: Tensor, value: Any) -> None:
 
 
 def fills_masked(indices: Sequence[Any], values: Tensor, accumulate: bool) -> bool:
-    """Whether torch runs `masked_fill_` for this write, which accepts a value on any device."""
+    """Return whether torch runs `masked_fill_` for this write, which accepts a value on any device."""
     given = [t for t in indices if t is not None]
     return (
         len(given) == 1
@@ -484,7 +484,7 @@ def index_put_(
 
 
 def fits_as_mask(given: Sequence[Any], out: Tensor) -> bool:
-    """Whether the only index is a mask of some dimensions of `out`, on its device."""
+    """Return whether the only index is a mask of some dimensions of `out`, on its device."""
     at = next(k for k, t in enumerate(given) if t is not None)
     mask, shape = given[at]._m, out._m.shape
     return mask.ndim > 0 and mask.shape == shape[at : at + mask.ndim] and mask.device is out._m.device

@@ -84,7 +84,7 @@ def _own_strides(m: Meta) -> tuple[int, ...] | None:
 
 
 def _mask(m: Meta, p: float, features: bool) -> np.ndarray:
-    """Which elements (or whole channels) stay; drawn in the order of the elements in memory."""
+    """Return which elements (or whole channels) stay; drawn in the order of the elements in memory."""
     if features:
         if m.ndim < 2:
             raise RuntimeError("Feature dropout requires at least 2 dimensions in the input")

@@ -139,13 +139,13 @@ def _strides(kind: memory_format, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 @_method
 def dense_dim(self: Tensor) -> int:
-    """How many dimensions are dense: all of them."""
+    """Return how many dimensions are dense: all of them."""
     return self._m.ndim
 
 
 @_method
 def sparse_dim(self: Tensor) -> int:
-    """How many dimensions are sparse: none."""
+    """Return how many dimensions are sparse: none."""
     return 0
 
 
@@ -164,5 +164,5 @@ attributes.PROPERTIES.setdefault("name", property(lambda self: None))
 
 @_method(name="_is_zerotensor")
 def _is_zero_tensor(self: Tensor) -> bool:
-    """Whether the tensor is one of torch's immutable zeros; here none is."""
+    """Return whether the tensor is one of torch's immutable zeros; here none is."""
     return False

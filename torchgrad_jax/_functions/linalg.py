@@ -74,7 +74,7 @@ def _not_solvable(what: str) -> Callable[[str, int], Exception]:
 
 
 def _records(t: Tensor) -> bool:
-    """Whether a gradient may be asked for, so that vectors are needed besides values."""
+    """Return whether a gradient may be asked for, so that vectors are needed besides values."""
     return bool(MODES.bits & ~(GRAD | WINDOWS)) or (bool(MODES.bits & GRAD) and requires_grad_of(t))
 
 

@@ -444,7 +444,7 @@ def multi_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """How far other classes come within `margin` of the target's score."""
+    """Return how far other classes come within `margin` of the target's score."""
     reduction = _reduction(reduction, size_average, reduce)
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -528,7 +528,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """What ``target * (input1 - input2)`` lacks to `margin`."""
+    """Return what ``target * (input1 - input2)`` lacks to `margin`."""
     reduction = _reduction(reduction, size_average, reduce)
     margin = _real("margin_ranking_loss", "margin", margin, 4)
     if not input1._m.ndim == input2._m.ndim == target._m.ndim:

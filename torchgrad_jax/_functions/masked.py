@@ -158,7 +158,7 @@ def argmin(
 
 
 def _counted(input: Tensor, dim: Any, keepdim: bool, mask: Tensor | None) -> Tensor:
-    """How many elements the mask keeps."""
+    """Return how many elements the mask keeps."""
     if mask is None:
         mask = from_host(np.ones(input._m.shape, bool), input._m.device)
     return torch["sum"](_mask(input, mask), _dims(dim, input._m.ndim), keepdim, dtype=dtypes.int64)
@@ -344,7 +344,7 @@ def _input_mask(input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
 
 
 def _output_mask(op: Any, input: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Which results of a masked function are defined: those with a kept element behind them."""
+    """Return which results of a masked function are defined: those with a kept element behind them."""
     name = op.__name__
     mask = kwargs.get("mask")
     if mask is None:

@@ -39,7 +39,7 @@ def public_product(name: str, *tensors: Tensor) -> Tensor:
 
 
 def _folds(large: Tensor, small: Tensor, swapped: bool) -> bool:
-    """Whether torch makes one matrix of a batch, because no copy is needed or backward would expand."""
+    """Return whether torch makes one matrix of a batch, because no copy is needed or backward would expand."""
     if large._m.ndim < 3 or small._m.ndim > 2:
         return False
     if requires_grad_of(small) or large._m.numel == 0:

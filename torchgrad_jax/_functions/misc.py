@@ -28,31 +28,31 @@ from .typed_storage import TypedStorage
 
 @factory
 def is_tensor(obj: Any, /) -> bool:
-    """Whether an object is a tensor."""
+    """Return whether an object is a tensor."""
     return isinstance(obj, Tensor)
 
 
 @factory
 def is_storage(obj: Any, /) -> bool:
-    """Whether an object is a storage."""
+    """Return whether an object is a storage."""
     return isinstance(obj, UntypedStorage | TypedStorage)
 
 
 @composite
 def is_floating_point(input: Any) -> bool:
-    """Whether the dtype is floating (complex ones are not)."""
+    """Return whether the dtype is floating (complex ones are not)."""
     return tensor_argument("is_floating_point", input)._m.dtype.is_floating_point
 
 
 @composite
 def is_complex(input: Any) -> bool:
-    """Whether the dtype is complex."""
+    """Return whether the dtype is complex."""
     return tensor_argument("is_complex", input)._m.dtype.is_complex
 
 
 @composite
 def is_signed(input: Any) -> bool:
-    """Whether the dtype has negative numbers."""
+    """Return whether the dtype has negative numbers."""
     return tensor_argument("is_signed", input)._m.dtype.is_signed
 
 
@@ -64,7 +64,7 @@ def is_nonzero(input: Any) -> bool:
 
 @composite
 def is_same_size(input: Any, other: Any) -> bool:
-    """Whether two tensors have the same shape."""
+    """Return whether two tensors have the same shape."""
     return (
         tensor_argument("is_same_size", input)._m.shape == tensor_argument("is_same_size", other, "other", 2)._m.shape
     )
@@ -72,7 +72,7 @@ def is_same_size(input: Any, other: Any) -> bool:
 
 @composite(method=False)
 def is_inference(input: Any) -> bool:
-    """Whether a tensor was made in inference mode."""
+    """Return whether a tensor was made in inference mode."""
     return tensor_argument("is_inference", input).is_inference()
 
 
@@ -115,13 +115,13 @@ def _for_all_examples(reduce: Any, t: Tensor) -> Tensor:
 
 @composite
 def _is_all_true(input: Any) -> Tensor:
-    """Whether all elements of a tensor of bools are true; inside of `vmap`, whether all of all examples are."""
+    """Return whether all elements of a tensor of bools are true; inside of `vmap`, whether all of all examples are."""
     return _for_all_examples(ops.all, _bools("_is_all_true", input))
 
 
 @composite
 def _is_any_true(input: Any) -> Tensor:
-    """Whether some element of a tensor of bools is true; inside of `vmap`, whether some of any example is."""
+    """Return whether some element of a tensor of bools is true; inside of `vmap`, whether some of any example is."""
     return _for_all_examples(ops.any, _bools("_is_any_true", input))
 
 
@@ -140,7 +140,7 @@ def _shape_as_tensor(input: Any) -> Tensor:
 
 @composite(name="_has_compatible_shallow_copy_type", method=False)
 def _has_compatible_shallow_copy_type(input: Any, other: Any) -> bool:
-    """Whether one tensor may become the `.data` of the other: both have data, or both have none."""
+    """Return whether one tensor may become the `.data` of the other: both have data, or both have none."""
     return input.is_meta is other.is_meta
 
 
@@ -152,7 +152,7 @@ def get_device(input: Any) -> int:
 
 @composite
 def is_distributed(input: Any) -> bool:
-    """Whether a tensor is spread over processes; none is."""
+    """Return whether a tensor is spread over processes; none is."""
     tensor_argument("is_distributed", input)
     return False
 
@@ -192,7 +192,7 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 @composite(function=False)
 def module_load(self: Tensor, other: Tensor, assign: bool = False) -> Any:
-    """What `load_state_dict` swaps in for this tensor, given the one of the checkpoint."""
+    """Return what `load_state_dict` swaps in for this tensor, given the one of the checkpoint."""
     return other.detach() if assign else self.copy_(other).detach()
 
 
@@ -220,7 +220,7 @@ def _dtype_at(fn: str, name: str, value: Any, position: int) -> dtypes.dtype:
 
 @factory
 def can_cast(from_: Any, to: Any) -> bool:
-    """Whether torch casts from one dtype to the other by itself, as in-place operations may need to."""
+    """Return whether torch casts from one dtype to the other by itself, as in-place operations may need to."""
     return dtypes.can_cast(_dtype_at("can_cast", "from_", from_, 1), _dtype_at("can_cast", "to", to, 2))
 
 
@@ -310,13 +310,13 @@ def use_deterministic_algorithms(mode: Any, *, warn_only: bool = False) -> None:
 
 @factory
 def are_deterministic_algorithms_enabled() -> bool:
-    """What `use_deterministic_algorithms` last said."""
+    """Return what `use_deterministic_algorithms` last said."""
     return SETTINGS.deterministic
 
 
 @factory
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` asked for warnings only."""
+    """Return whether `use_deterministic_algorithms` asked for warnings only."""
     return SETTINGS.deterministic_warn_only
 
 

@@ -26,7 +26,7 @@ _HALVES = frozenset(k / 2 for k in range(-8, 17))
 
 
 def _operand(value: Any) -> bool:
-    """Whether an operator accepts this operand; anything else is left to the other operand's class."""
+    """Return whether an operator accepts this operand; anything else is left to the other operand's class."""
     return isinstance(value, Tensor | jax.Array) or _number(value) is not None
 
 
@@ -294,7 +294,7 @@ def _where_method(input: Tensor, condition: Tensor, other: Any) -> Tensor:
 
 @composite
 def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
-    """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
+    """Return whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
     out = ops.isclose_any(input, other, rtol, atol, equal_nan)
     # torch begins with `input == other` and writes to it.
     written = bool(equal_nan and input._m.dtype.category >= FLOATING)
@@ -304,14 +304,14 @@ def isclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-
 
 @composite
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
-    """Whether `isclose` holds everywhere."""
+    """Return whether `isclose` holds everywhere."""
     close = ops.all(ops.isclose_any(input, other, rtol, atol, equal_nan))
     return bool(concrete(close, errors.BATCHED_CLOSE, "allclose"))
 
 
 @composite
 def equal(input: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have the same shape and equal values."""
+    """Return whether two tensors have the same shape and equal values."""
     for i, t in enumerate((input, other)):
         if not isinstance(t, Tensor):
             name = ("input", "other")[i]
@@ -323,7 +323,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
 
 @composite(method=False, out=True, known_as={"element": "elements", "test_element": "test_elements"})
 def isin(elements: Any, test_elements: Any, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
-    """Which of the elements occur among the test elements."""
+    """Return which of the elements occur among the test elements."""
     if not isinstance(elements, Tensor) and not isinstance(test_elements, Tensor):
         raise unmatched("isin")
     for operand in (elements, test_elements):

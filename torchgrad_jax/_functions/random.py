@@ -105,7 +105,7 @@ def inside_trace() -> bool:
 
 
 def _from_key() -> bool:
-    """Whether the innermost run takes its numbers from a key, and ignores `randomness`."""
+    """Return whether the innermost run takes its numbers from a key, and ignores `randomness`."""
     if MODES.keys is None:
         return False
     run = MODES.run

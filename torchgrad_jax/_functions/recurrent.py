@@ -149,7 +149,7 @@ def _packed(
 
 
 def _is_packed(args: Sequence[Any]) -> bool:
-    """Whether the second argument is the batch sizes of packed data: states and parameters follow."""
+    """Return whether the second argument is the batch sizes of packed data: states and parameters follow."""
     return len(args) > 3 and isinstance(args[3], list | tuple)
 
 

@@ -43,7 +43,7 @@ def _base(t: Tensor) -> Tensor | None:
 
 
 def _alike(base: Tensor, other: Tensor) -> bool:
-    """Whether two tensors have their elements at the same places."""
+    """Return whether two tensors have their elements at the same places."""
     a, b = base._m, other._m
     return (
         (a.shape, a.strides) == (b.shape, b.strides)

@@ -352,7 +352,7 @@ def poisson(input: Any, generator: Any = None) -> Tensor:
 
 @composite(method=False)
 def binomial(count: Any, prob: Any, generator: Any = None) -> Tensor:
-    """How many of `count` trials of probability `prob` succeed."""
+    """Return how many of `count` trials of probability `prob` succeed."""
     n, p = tensor_argument("binomial", count, "count"), tensor_argument("binomial", prob, "prob", 2)
     for name, t in (("count", n), ("prob", p)):
         if t._m.dtype not in _FLOATS:

@@ -26,7 +26,7 @@ _top = functools.partial(composite, method=False)
 
 
 def _are_places(indices: Tensor, size: int) -> bool:
-    """Whether indices are known to be within a dimension of this size, from its start."""
+    """Return whether indices are known to be within a dimension of this size, from its start."""
     if MODES.bits & ~WINDOWS > GRAD:
         return False
     array = read(indices)

@@ -183,7 +183,7 @@ def _short(d: dtypes.dtype) -> str:
 
 @composite(function=False)
 def is_set_to(self: Tensor, tensor: Any) -> bool:
-    """Whether both look at the same storage in the same way."""
+    """Return whether both look at the same storage in the same way."""
     if not isinstance(tensor, Tensor):
         raise wrong("is_set_to", "tensor", "Tensor", tensor, 1)
     return self._st is tensor._st and self._m is tensor._m and storage_offset(self) == storage_offset(tensor)

@@ -17,12 +17,12 @@ from .fresh import from_host
 
 
 def traced(value: Any) -> bool:
-    """Whether a value is a tensor that stands for several, or for one not known yet."""
+    """Return whether a value is a tensor that stands for several, or for one not known yet."""
     return isinstance(value, Tensor) and isinstance(read(value), jax.core.Tracer)
 
 
 def comes_later(t: Tensor) -> bool:
-    """Whether a compiled function knows the values of a tensor only when it runs."""
+    """Return whether a compiled function knows the values of a tensor only when it runs."""
     return MODES.run.may_write_outside and MODES.run.inside(t) and traced(t)
 
 

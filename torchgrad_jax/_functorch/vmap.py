@@ -35,7 +35,7 @@ def _maybe_remove_batch_dim(name: str, output: Any, vmap_level: Any, batch_size:
 
 
 def _num_outputs(batched_outputs: Any) -> int:
-    """How many outputs a function has: a tuple has several."""
+    """Return how many outputs a function has: a tuple has several."""
     return len(batched_outputs) if isinstance(batched_outputs, tuple) else 1
 
 

@@ -11,7 +11,7 @@ from ..utils import _pytree as pytree
 
 
 def map(f: Callable[..., Any], xs: Any, *args: Any) -> Any:
-    """What a function gives for each row of `xs`, stacked.
+    """Return what a function gives for each row of `xs`, stacked.
 
     Args:
         f: takes a row of `xs` and then `args`, and returns tensors.

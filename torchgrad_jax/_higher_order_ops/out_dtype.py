@@ -9,7 +9,7 @@ from .._engine.memory.tensor import Tensor
 
 
 def out_dtype(op: Any, output_dtype: dtype, /, *args: Any) -> Tensor:
-    """What an operator gives of tensors in the dtype that its result is to have.
+    """Return what an operator gives of tensors in the dtype that its result is to have.
 
     Args:
         op: the operator, for example `torch.ops.aten.mm.default`.

@@ -51,7 +51,7 @@ def __ifloordiv__(self: Tensor, other: Tensor | _Number) -> Tensor:
 def __ilshift__(self: Tensor, other: Tensor | _Number) -> Tensor: ...
 
 def __imod__(self: Tensor, other: Tensor | _Number) -> Tensor:
-    """What is left of the division, with the sign of the divisor."""
+    """Return what is left of the division, with the sign of the divisor."""
 
 def __imul__(self: Tensor, other: Tensor | _Number) -> Tensor:
     """``input * other``."""
@@ -81,7 +81,7 @@ def __lt__(self: Tensor, other: Tensor | _Number) -> Tensor: ...
 def __matmul__(self: Tensor, other: Tensor | _Number) -> Tensor: ...
 
 def __mod__(self: Tensor, other: Tensor | _Number) -> Tensor:
-    """What is left of the division, with the sign of the divisor."""
+    """Return what is left of the division, with the sign of the divisor."""
 
 def __mul__(self: Tensor, other: Tensor | _Number) -> Tensor:
     """``input * other``."""
@@ -139,13 +139,13 @@ def _indices(self: Tensor, **kwargs: Any) -> NoReturn:
     """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def _is_all_true(self: Tensor) -> Tensor:
-    """Whether all elements of a tensor of bools are true; inside of `vmap`, whether all of all examples are."""
+    """Return whether all elements of a tensor of bools are true; inside of `vmap`, whether all of all examples are."""
 
 def _is_any_true(self: Tensor) -> Tensor:
-    """Whether some element of a tensor of bools is true; inside of `vmap`, whether some of any example is."""
+    """Return whether some element of a tensor of bools is true; inside of `vmap`, whether some of any example is."""
 
 def _is_zerotensor(self: Tensor) -> _bool:
-    """Whether the tensor is one of torch's immutable zeros; here none is."""
+    """Return whether the tensor is one of torch's immutable zeros; here none is."""
 
 def _nnz(self: Tensor, **kwargs: Any) -> NoReturn:
     """Refused: sparse layouts are out of scope; only torch.strided is supported."""
@@ -227,10 +227,10 @@ def adjoint(self: Tensor) -> Tensor:
     """The conjugate transpose of the last two dimensions."""
 
 def all(self: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether all elements are nonzero."""
+    """Return whether all elements are nonzero."""
 
 def allclose(self: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-    """Whether `isclose` holds everywhere."""
+    """Return whether `isclose` holds everywhere."""
 
 def amax(self: Tensor, dim: _int | Sequence[_int] | None = (), keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
     """Maximum along `dim`; ties share the gradient."""
@@ -244,7 +244,7 @@ def aminmax(self: Tensor, *, dim: _int | None = None, keepdim: _bool = False, ou
 def angle(self: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def any(self: Tensor, dim: _int | Sequence[_int] | None = None, keepdim: _bool = False, *, out: Tensor | None = None) -> Tensor:
-    """Whether some element is nonzero."""
+    """Return whether some element is nonzero."""
 
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
     """Replace each element by what a Python function makes of it; slow, and on the CPU only."""
@@ -516,7 +516,7 @@ def deg2rad(self: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 def deg2rad_(self: Tensor) -> Tensor: ...
 
 def dense_dim(self: Tensor) -> _int:
-    """How many dimensions are dense: all of them."""
+    """Return how many dimensions are dense: all of them."""
 
 def dequantize(self: Tensor, **kwargs: Any) -> NoReturn:
     """Refused: quantized tensors are out of scope."""
@@ -579,7 +579,7 @@ def eq(self: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> T
 def eq_(self: Tensor, other: Tensor | _Number) -> Tensor: ...
 
 def equal(self: Tensor, other: Tensor) -> _bool:
-    """Whether two tensors have the same shape and equal values."""
+    """Return whether two tensors have the same shape and equal values."""
 
 def erf(self: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -667,10 +667,10 @@ def fmax(self: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: .
 def fmin(self: Tensor, other: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
 def fmod(self: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """What is left of the division, with the sign of the dividend."""
+    """Return what is left of the division, with the sign of the dividend."""
 
 def fmod_(self: Tensor, other: Tensor | _Number) -> Tensor:
-    """What is left of the division, with the sign of the dividend."""
+    """Return what is left of the division, with the sign of the dividend."""
 
 def frac(self: Tensor, *, out: Tensor | None = None) -> Tensor: ...
 
@@ -807,34 +807,34 @@ def is_coalesced(self: Tensor, **kwargs: Any) -> NoReturn:
     """Refused: sparse layouts are out of scope; only torch.strided is supported."""
 
 def is_complex(self: Tensor) -> _bool:
-    """Whether the dtype is complex."""
+    """Return whether the dtype is complex."""
 
 def is_conj(self: Tensor) -> _bool:
-    """Whether the tensor is a lazily conjugated view."""
+    """Return whether the tensor is a lazily conjugated view."""
 
 def is_distributed(self: Tensor) -> _bool:
-    """Whether a tensor is spread over processes; none is."""
+    """Return whether a tensor is spread over processes; none is."""
 
 def is_floating_point(self: Tensor) -> _bool:
-    """Whether the dtype is floating (complex ones are not)."""
+    """Return whether the dtype is floating (complex ones are not)."""
 
 def is_neg(self: Tensor) -> _bool:
-    """Whether the tensor is a lazily negated view."""
+    """Return whether the tensor is a lazily negated view."""
 
 def is_nonzero(self: Tensor) -> _bool:
     """The truth of a tensor of one element."""
 
 def is_same_size(self: Tensor, other: Tensor | _Number) -> _bool:
-    """Whether two tensors have the same shape."""
+    """Return whether two tensors have the same shape."""
 
 def is_set_to(self: Tensor, tensor: Any) -> _bool:
-    """Whether both look at the same storage in the same way."""
+    """Return whether both look at the same storage in the same way."""
 
 def is_signed(self: Tensor) -> _bool:
-    """Whether the dtype has negative numbers."""
+    """Return whether the dtype has negative numbers."""
 
 def isclose(self: Tensor, other: Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> Tensor:
-    """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
+    """Return whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
 
 def isfinite(self: Tensor) -> Tensor: ...
 
@@ -1026,7 +1026,7 @@ def mode(self: Tensor, dim: _int = -1, keepdim: _bool = False, *, out: tuple[Ten
     """The most frequent value along `dim`, the smallest of equals, and an index where it stands."""
 
 def module_load(self: Tensor, other: Tensor, assign: _bool = False) -> Any:
-    """What `load_state_dict` swaps in for this tensor, given the one of the checkpoint."""
+    """Return what `load_state_dict` swaps in for this tensor, given the one of the checkpoint."""
 
 def moveaxis(self: Tensor, source: Any, destination: Any) -> Tensor:
     """Move dimensions to other places, keeping the order of the rest."""
@@ -1248,10 +1248,10 @@ def relu_(self: Tensor) -> Tensor:
     """The larger of the input and 0."""
 
 def remainder(self: Tensor, other: Tensor | _Number, *, out: Tensor | None = None) -> Tensor:
-    """What is left of the division, with the sign of the divisor."""
+    """Return what is left of the division, with the sign of the divisor."""
 
 def remainder_(self: Tensor, other: Tensor | _Number) -> Tensor:
-    """What is left of the division, with the sign of the divisor."""
+    """Return what is left of the division, with the sign of the divisor."""
 
 def renorm(self: Tensor, p: Any, dim: _int, maxnorm: Any, *, out: Tensor | None = None) -> Tensor:
     """Slices along `dim` whose norm is above `maxnorm` scaled down to it."""
@@ -1392,7 +1392,7 @@ def sort(self: Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bo
     """Sort along `dim`, NaN last; always stable."""
 
 def sparse_dim(self: Tensor) -> _int:
-    """How many dimensions are sparse: none."""
+    """Return how many dimensions are sparse: none."""
 
 def sparse_mask(self: Tensor, **kwargs: Any) -> NoReturn:
     """Refused: sparse layouts are out of scope; only torch.strided is supported."""

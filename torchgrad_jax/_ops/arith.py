@@ -345,7 +345,7 @@ def _fmod_jvp(primals: Any, tangents: Any) -> Any:
     host=forms.remainder,
 )
 def remainder(input: Array | Scalar, other: Array | Scalar) -> Array:
-    """What is left of the division, with the sign of the divisor."""
+    """Return what is left of the division, with the sign of the divisor."""
     x, y = broadcast(jnp.asarray(input), jnp.asarray(other))
     refuse(x, "remainder_cpu", BOOL, COMPLEX)
     return half_as_float(_remainder)(x, y)
@@ -358,7 +358,7 @@ def remainder(input: Array | Scalar, other: Array | Scalar) -> Array:
     node=lambda a: "FmodBackward0" if a.get("other") == "scalar" else "FmodBackward1",
 )
 def fmod(input: Array, other: Array | Scalar) -> Array:
-    """What is left of the division, with the sign of the dividend."""
+    """Return what is left of the division, with the sign of the dividend."""
     x, y = broadcast(input, jnp.asarray(other))
     refuse(x, "fmod_cpu", BOOL, COMPLEX)
     return half_as_float(_fmod)(x, y)

@@ -27,7 +27,7 @@ Share = tuple[Array, Array, Array]
 
 
 def _factor(n: int) -> float:
-    """What products of vectors with n elements are multiplied by."""
+    """Return what products of vectors with n elements are multiplied by."""
     return 1.0 / math.sqrt(n)
 
 
@@ -58,7 +58,7 @@ def _safe_softmax(input: Array, dim: int, dtype: Dtype | None = None) -> Array:
 
 @inner_op(grad=Grad.NO)
 def _attention_bias(mask: Array, dtype: Dtype) -> Array:
-    """What a bool mask adds to the scores: 0 where attention is allowed, -inf elsewhere."""
+    """Return what a bool mask adds to the scores: 0 where attention is allowed, -inf elsewhere."""
     return jnp.where(mask, jnp.zeros((), dtype), jnp.array(-jnp.inf, dtype))
 
 
@@ -70,7 +70,7 @@ def _causal_bias(query: Array, key: Array) -> Array:
 
 
 def _causal(shape: tuple[int, ...], first: Any = 0) -> Array:
-    """Whether each row attends to each column; the row 0 is the row `first`, counted from the column 0."""
+    """Return whether each row attends to each column; the row 0 is the row `first`, counted from the column 0."""
     rows, cols = (lax.broadcasted_iota(jnp.int32, shape, len(shape) - 2 + i) for i in (0, 1))
     return cols <= rows + first
 
@@ -82,12 +82,12 @@ _ON_CPU, _ELSEWHERE = 1 << 19, 1 << 23
 
 
 def is_long(scores: int) -> bool:
-    """Whether so many scores are computed one block after the other."""
+    """Return whether so many scores are computed one block after the other."""
     return scores > _LONG
 
 
 def _edge(heads: int) -> int:
-    """How many queries, and how many keys, are in a block of so many heads: a power of two."""
+    """Return how many queries, and how many keys, are in a block of so many heads: a power of two."""
     scores = _ON_CPU if platform() == "cpu" else _ELSEWHERE
     return min(max(64, 1 << (math.isqrt(scores // heads).bit_length() - 1)), 1024)
 
@@ -153,7 +153,7 @@ def _over_keys(
     last_row: Any,
     tangents: tuple[tuple[Array | None, int], ...] = (),
 ) -> Any:
-    """What ``part(first, size, *tangents)`` gives for one block of keys after the other, joined.
+    """Return what ``part(first, size, *tangents)`` gives for one block of keys after the other, joined.
 
     Args:
         part: gives one block's share.
@@ -349,7 +349,7 @@ def _scaled_dot_product_flash_attention_for_cpu(
 
 
 def has_kernel(dtype: Any, queries: int, keys: int, features: int) -> bool:
-    """Whether JAX's platform has a kernel for attention between so many queries and keys, forward and backward.
+    """Return whether JAX's platform has a kernel for attention between so many queries and keys, forward and backward.
 
     Few scores are computed as fast, and closer, by a product, a softmax and a product.
     """

@@ -114,7 +114,7 @@ isneginf = unary("isneginf", _signed_inf(float("-inf"), "isneginf"), grad=Grad.N
 
 @elementwise_op(name="isclose_any", grad=Grad.NO, out=False, function=False, method=False)
 def isclose(input: Array, other: Array, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Array:
-    """Whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
+    """Return whether ``|input - other| <= atol + rtol * |other|``; equal numbers always are."""
     if input.dtype != other.dtype:
         raise RuntimeError(f"{scalar_name(input)} did not match {scalar_name(other)}")
     for name, value in (("rtol", rtol), ("atol", atol)):
@@ -392,7 +392,7 @@ _CLAMP_OF_2_14 = {(2, 14): Later(*map(_clamps_of_2_14, (_clamp_of_2_14, _clamp_a
 
 
 def _clamp_any(input: Array, low: Any, high: Any, clamps: Any = _clamp) -> Array:
-    """Applies the function for two limits, for a lower one, or for an upper one."""
+    """Apply the function for two limits, for a lower one, or for an upper one."""
     if category(input) == COMPLEX:
         raise NotImplementedError("clamp is not supported for complex types")
     limits = [jnp.asarray(v) for v in (low, high) if v is not None]

@@ -49,7 +49,7 @@ def _laid_out(metas: Sequence[Any], out: Shape, statics: dict[str, Any]) -> Shap
 
 
 def _is_for_onednn(x: Any, w: Any, groups: int) -> bool:
-    """Whether torch leaves volumes to oneDNN (with several threads); its own kernels for them are row-major."""
+    """Return whether torch leaves volumes to oneDNN (with several threads); its own kernels for them are row-major."""
     if x.dtype.itemsize == 2:
         return True
     large = min(w.shape[-2:]) > 3 or x.shape[0] > 1 or math.prod(x.shape[:4]) > 20480

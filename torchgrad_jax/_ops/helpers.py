@@ -20,7 +20,7 @@ Array = jax.Array
 
 @jax.custom_batching.custom_vmap
 def anywhere(mask: Array) -> Array:
-    """Whether any element is true; under `jax.vmap`, of any example.
+    """Return whether any element is true; under `jax.vmap`, of any example.
 
     A `lax.cond` on the result stays a `cond` under `vmap`. With a predicate for each example JAX would compute both
     branches, and could not transpose them.
@@ -122,27 +122,27 @@ def _broadcast_to(x: Array, shape: tuple[int, ...]) -> Array:
 
 
 def is_float(x: Any) -> bool:
-    """Whether an array or dtype is floating (not complex)."""
+    """Return whether an array or dtype is floating (not complex)."""
     return jnp.issubdtype(getattr(x, "dtype", x), jnp.floating)
 
 
 def is_complex(x: Any) -> bool:
-    """Whether an array or dtype is complex."""
+    """Return whether an array or dtype is complex."""
     return jnp.issubdtype(getattr(x, "dtype", x), jnp.complexfloating)
 
 
 def is_bool(x: Any) -> bool:
-    """Whether an array or dtype is bool."""
+    """Return whether an array or dtype is bool."""
     return getattr(x, "dtype", x) == jnp.bool_
 
 
 def is_integral(x: Any) -> bool:
-    """Whether an array or dtype is an integer type, bool excluded."""
+    """Return whether an array or dtype is an integer type, bool excluded."""
     return jnp.issubdtype(getattr(x, "dtype", x), jnp.integer)
 
 
 def has_zeros(input: Array) -> bool:
-    """Whether any number in an array at hand is 0."""
+    """Return whether any number in an array at hand is 0."""
     return bool((np.asarray(input) == 0).any())
 
 

@@ -48,7 +48,7 @@ _COEFFICIENTS = _expansion()
 
 
 def _is_near(a: Array, x: Array) -> Array:
-    """Whether both arguments are large and near each other."""
+    """Return whether both arguments are large and near each other."""
     return (a >= _FROM) & (a != jnp.inf) & (abs(x - a) < _WITHIN * a)
 
 

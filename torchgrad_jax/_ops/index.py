@@ -168,7 +168,7 @@ def index_select(input: Array, dim: int, index: Array) -> Array:
 
 
 def _check_slices(name: str, x: Array, dim: int, index: Array, source: Array) -> int:
-    """What index_add and index_reduce ask of their arguments; returns the wrapped dimension."""
+    """Check the arguments of index_add and index_reduce; return the wrapped dimension."""
     axis = shapes.wrap_dim(dim, x.ndim)
     if index.ndim > 1:
         raise IndexError(
@@ -220,7 +220,7 @@ def index_add(input: Array, dim: int, index: Array, source: Array, *, alpha: Sca
 
 
 def _check_copied(x: Array, dim: int, index: Array, source: Array) -> int:
-    """What index_copy asks of its arguments; returns the wrapped dimension."""
+    """Check the arguments of index_copy; return the wrapped dimension."""
     axis = shapes.wrap_dim(dim, x.ndim)
     if index.ndim > 1:
         raise IndexError(f"index_copy_(): Index should have dimension 1 or 0 (got {index.ndim})")

@@ -24,7 +24,7 @@ def _trilinear(
 
 @inner_op(node="NativeDropoutBackward0")
 def _native_dropout(input: Array, mask: Array, scale: float) -> Array:
-    """What a bool mask keeps, scaled."""
+    """Return what a bool mask keeps, scaled."""
     if not is_float(input):
         raise RuntimeError("result type Float can't be cast to the desired output type Long")
     return jnp.where(mask, input * jnp.array(scale, input.dtype), jnp.zeros((), input.dtype))

@@ -119,7 +119,7 @@ def _castable(loss: Array, like: Array) -> Array:
 
 
 def _one_dtype(metas: dict[str, Any], results: Any, wanted: Any) -> str | None:
-    """What torch's backward of huber_loss says of a target of another dtype."""
+    """Return what torch's backward of huber_loss says of a target of another dtype."""
     x, y = (dtypes.scalar_type_name(metas[name].dtype) for name in ("input", "target"))
     return None if x == y else f"Found dtype {y} but expected {x}"
 
@@ -399,7 +399,7 @@ def _margin_range(input: Any, target: Any, **_: Any) -> None:
 def multi_margin_loss(
     input: Array, target: Array, p: int = 1, margin: float = 1.0, weight: Array | None = None, reduction: str = "mean"
 ) -> Array:
-    """How far other classes come within `margin` of the target's score."""
+    """Return how far other classes come within `margin` of the target's score."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
     x, t = (input, target) if input.ndim == 2 else (input.reshape(1, -1), target.reshape(-1))

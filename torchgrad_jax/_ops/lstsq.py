@@ -110,7 +110,7 @@ def linalg_matrix_rank(
     atol: Array | Scalar | None = None,
     rtol: Array | Scalar | None = None,
 ) -> Array:
-    """How many singular values exceed the tolerance."""
+    """Return how many singular values exceed the tolerance."""
     require_matrix("torch.linalg.matrix_rank", input, "input")
     if not (is_float(input) or is_complex(input)):
         raise RuntimeError("This function doesn't handle types other than float and double")

@@ -204,7 +204,7 @@ def _refuse_infinite(name: str, x: Any, why: str) -> None:
 
 
 def _is_finite(x: Any) -> bool:
-    """Whether all elements are known to be finite."""
+    """Return whether all elements are known to be finite."""
     return not is_traced(x) and np.count_nonzero(np.isfinite(x)) == x.size
 
 

@@ -354,7 +354,7 @@ def size_at(input: Any, dim: int) -> int:
 
 
 def touches(input: Any, size: int) -> bool:
-    """Whether torch checks indices into a dimension of this size: it does not where the slices are empty."""
+    """Return whether torch checks indices into a dimension of this size: it does not where the slices are empty."""
     return not size or 0 not in input.shape
 
 

@@ -412,7 +412,7 @@ def _divide(total: Array, count: Callable[..., np.ndarray], sizes: Shape, shape:
 
 
 def _common(count: Callable[..., np.ndarray], *sizes: int) -> int | None:
-    """What all numbers of a table are, if they are equal."""
+    """Return what all numbers of a table are, if they are equal."""
     found = count(*sizes)
     return int(found.flat[0]) if found.size and (found == found.flat[0]).all() else None
 
@@ -442,7 +442,7 @@ def _avg_pool(
 
 
 def _counts(windows: Sequence[Window], count_include_pad: bool, *image: int) -> np.ndarray:
-    """How many elements each window has."""
+    """Return how many elements each window has."""
     counts = []
     for n, window in zip(image, windows):
         size, step, pad, _, _ = window
@@ -526,7 +526,7 @@ def _adaptive_width(n: int, out: int) -> int:
 
 
 def _adaptive_counts(k: int, *sizes: int) -> np.ndarray:
-    """How many elements each window has; the sizes are those of the image, then those of the result."""
+    """Return how many elements each window has; the sizes are those of the image, then those of the result."""
     return functools.reduce(np.multiply.outer, [_adaptive_valid(n, out).sum(1) for n, out in zip(sizes[:k], sizes[k:])])
 
 

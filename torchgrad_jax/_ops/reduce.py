@@ -347,13 +347,13 @@ def _logical(x: Array, dim: Any, keepdim: bool, reduce: Any) -> Array:
 
 @op(name="all", grad=Grad.NO)
 def all_(input: Array, dim: Dims | None = None, keepdim: bool = False) -> Array:
-    """Whether all elements are nonzero."""
+    """Return whether all elements are nonzero."""
     return _logical(input, dim, keepdim, lax.reduce_and)
 
 
 @op(name="any", grad=Grad.NO)
 def any_(input: Array, dim: Dims | None = None, keepdim: bool = False) -> Array:
-    """Whether some element is nonzero."""
+    """Return whether some element is nonzero."""
     return _logical(input, dim, keepdim, lax.reduce_or)
 
 

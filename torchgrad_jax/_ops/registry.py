@@ -110,7 +110,7 @@ class Layout(enum.Enum):
 
     @staticmethod
     def steps(layout: Any) -> bool:
-        """Whether gradients are laid out by TensorIterator, whatever makes the result's memory."""
+        """Return whether gradients are laid out by TensorIterator, whatever makes the result's memory."""
         return layout is Layout.ELEMENTWISE or getattr(layout, "elementwise", False)
 
 
@@ -198,7 +198,7 @@ class InPlace:
     overlaps: Overlap = Overlap.REFUSED
 
     def reads_apart(self, layout: Any) -> Apart:
-        """How far the operands of an op of this layout keep away from what is written to."""
+        """Return how far the operands of an op of this layout keep away from what is written to."""
         if self.apart is not None:
             return self.apart
         return Apart.PARTLY if Layout.steps(layout) else Apart.NO
@@ -391,7 +391,7 @@ TABLE = Table()
 
 @functools.cache
 def _hint(text: str, module: str) -> Any:
-    """What an annotation says, evaluated once per module."""
+    """Return what an annotation says, evaluated once per module."""
     return eval(text, vars(sys.modules[module]))
 
 

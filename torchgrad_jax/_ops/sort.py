@@ -330,7 +330,7 @@ def histogram_edges(input: Array, bins: int, dim: int, low: Scalar | None = None
 
 @op(function=False, method=False, out=False, grad=Grad.NO)
 def histogram_of_points(input: Array, edges: Arrays, weight: Array | None, density: bool, even: bool) -> Array:
-    """How many of the points (rows) fall into each cell, or the sums of their weights."""
+    """Return how many of the points (rows) fall into each cell, or the sums of their weights."""
     shape = tuple(e.shape[0] - 1 for e in edges)
     cell, inside = jnp.zeros(input.shape[0], jnp.int64), jnp.ones(input.shape[0], bool)
     for e, x in zip(edges, input.T):
@@ -350,7 +350,7 @@ def histogram_of_points(input: Array, edges: Arrays, weight: Array | None, densi
 
 
 def _places(x: Array, edges: Array, even: bool) -> Array:
-    """How many edges lie before each number."""
+    """Return how many edges lie before each number."""
     place, bins = _search(edges, x, None, right=True), edges.shape[0] - 1
     if not even:
         return place

@@ -69,7 +69,7 @@ class FakeTensor(metaclass=_FakeTensorMeta):
 
 
 _modes: list[weakref.ref[FakeTensorMode]] = []
-"""The modes by number; the number of one that is gone is given out anew."""
+"""The modes by number; a number is used again once its mode is gone."""
 
 
 def _numbered(mode: FakeTensorMode) -> int:
@@ -240,7 +240,7 @@ def unset_fake_temporarily() -> contextlib.AbstractContextManager[FakeTensorMode
 
 
 def is_fake(x: object) -> bool:
-    """Whether `x` is a fake tensor.
+    """Return whether `x` is a fake tensor.
 
     Example:
         >>> is_fake(3)

@@ -58,5 +58,5 @@ for _table in (LOWER, AS_STATES, FLOAT32, WIDEST, REFUSED):
 
 
 def pads_in_float32(input: Any, pad: Any, mode: str = "constant", value: Any = None) -> bool:
-    """Whether this call of `pad` runs in float32 on CPUs."""
+    """Return whether this call of `pad` runs in float32 on CPUs."""
     return mode == "replicate" or (mode == "reflect" and len(pad) <= 4)

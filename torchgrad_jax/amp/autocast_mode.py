@@ -252,7 +252,7 @@ def restored(wanted: Settings) -> Generator[None, None, None]:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether autocast knows a type of devices."""
+    """Return whether autocast knows a type of devices."""
     return _checked_type(device_type) in _DEFAULT
 
 
@@ -376,7 +376,7 @@ def custom_bwd(bwd: Any = None, *, device_type: str) -> Any:
 
 @builtin
 def is_autocast_enabled(device_type: str = "cuda") -> bool:
-    """Whether autocast is on for a type of devices."""
+    """Return whether autocast is on for a type of devices."""
     if isinstance(device_type, str) and device_type.partition(":")[0] in _ELSEWHERE:
         return False
     return STATE.enabled.get(_checked_type(device_type), False)
@@ -384,7 +384,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
 
 @builtin
 def is_autocast_cpu_enabled() -> bool:
-    """Whether autocast is on for the CPU."""
+    """Return whether autocast is on for the CPU."""
     return is_autocast_enabled("cpu")
 
 
@@ -425,7 +425,7 @@ def get_autocast_cpu_dtype() -> Any:
 
 @builtin
 def is_autocast_cache_enabled() -> bool:
-    """Whether casts of parameters are kept."""
+    """Return whether casts of parameters are kept."""
     return STATE.caching
 
 

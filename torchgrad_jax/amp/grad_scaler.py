@@ -229,7 +229,7 @@ class GradScaler:
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether the scaler does anything."""
+        """Return whether the scaler does anything."""
         return self._enabled
 
     def _get_growth_tracker(self) -> int:
@@ -269,7 +269,7 @@ class GradScaler:
 
 
 def _any_infinite(states: list[dict[str, Any]]) -> Any:
-    """Whether a gradient was not finite, as a tensor."""
+    """Return whether a gradient was not finite, as a tensor."""
     first, *others = [v for s in states for v in s["found_inf_per_device"].values()]
     return sum((v.to(first.device) for v in others), first) > 0
 
@@ -277,7 +277,7 @@ def _any_infinite(states: list[dict[str, Any]]) -> Any:
 def _python_of(optimizer: Any) -> dict[Any, Any]:
     """What an optimizer keeps in Python that its step may change: options, state and attributes that are no tensors."""
     own = vars(optimizer)
-    states = own.get("state")  # whoever has none there has a property
+    states = own.get("state")  # an optimizer without one has a property
     states = optimizer.state if states is None else states
     held = [own, *optimizer.param_groups, *states.values()]
     return {

@@ -41,7 +41,7 @@ from .variable import Variable as Variable
 
 
 def kineto_available() -> bool:
-    """Whether `torch.profiler` can record: always."""
+    """Return whether `torch.profiler` can record: always."""
     return True
 
 

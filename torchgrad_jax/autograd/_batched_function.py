@@ -72,7 +72,7 @@ class Batched(NamedTuple):
 
 
 def apply_batched(cls: Any, run: TracedRun, args: tuple[Any, ...], base: Any) -> Batched:
-    """What the Function gives for one example, computed for all of them outside."""
+    """Return what the Function gives for one example, computed for all of them outside."""
     own = cls.vmap is not base.vmap
     given, spec = tree.flatten(args)
     flat, dims = _for_all(run, given, own)

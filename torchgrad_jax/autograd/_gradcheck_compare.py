@@ -230,7 +230,7 @@ def _floating(fn: Any) -> Any:
 
 
 def _repeatable(first: list[np.ndarray], run: Callable[[], list[np.ndarray]], most: float) -> list[np.ndarray]:
-    """What a pass found, once it has found the same again.
+    """Return what a pass found, once it has found the same again.
 
     A pass may go node by node at first and compiled as a whole later, which rounds in another way; only what
     differs where all go node by node is told.

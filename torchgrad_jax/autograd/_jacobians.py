@@ -28,12 +28,12 @@ def as_tuple(x: Any) -> tuple[Any, ...]:
 
 
 def is_complex(t: Tensor) -> bool:
-    """Whether a tensor has a complex dtype."""
+    """Return whether a tensor has a complex dtype."""
     return t._m.dtype.category == dtypes.COMPLEX
 
 
 def is_inexact(t: Tensor) -> bool:
-    """Whether a tensor has a dtype that has derivatives."""
+    """Return whether a tensor has a dtype that has derivatives."""
     return t._m.dtype.category >= dtypes.FLOATING
 
 

@@ -347,7 +347,7 @@ class Engine:
         task.callbacks.append(callback)
 
     def is_checkpoint_valid(self) -> bool:
-        """Whether no pass for chosen inputs is running, in which reentrant checkpoints cannot work."""
+        """Return whether no pass for chosen inputs is running, in which reentrant checkpoints cannot work."""
         task = MODES.graph_task
         while task is not None:
             if task.calling and task.needed is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 _UNITS = {"s": 1e6, "ms": 1e3, "us": 1.0}
@@ -50,6 +51,13 @@ def build_table(columns: Sequence[Column], rows: Sequence[Any], titles: Sequence
             f"{start}{text:<{source_width}}  " for start, text in zip([row, *[margin] * len(stack)], [*stack, ""])
         ]
     return "\n".join([*lines, rule + source_rule, ""])
+
+
+def html_table(columns: Sequence[Column], rows: Sequence[Any]) -> str:
+    """Return the table as HTML, which a notebook shows."""
+    head = "".join(f"<th>{escape(c.title)}</th>" for c in columns)
+    lines = ["".join(f"<td>{escape(c.cell(e))}</td>" for c in columns) for e in rows]
+    return f"<table><tr>{head}</tr>" + "".join(f"<tr>{line}</tr>" for line in lines) + "</table>"
 
 
 def columns_of(

@@ -170,13 +170,13 @@ def _set(enabled: bool, check_nan: bool, check_forward: bool) -> None:
 
 @builtin
 def is_anomaly_enabled() -> bool:
-    """Whether anomaly detection is on."""
+    """Return whether anomaly detection is on."""
     return MODES.anomaly is not None
 
 
 @builtin
 def is_anomaly_check_nan_enabled() -> bool:
-    """Whether gradients are checked for NaN while it is on."""
+    """Return whether gradients are checked for NaN while it is on."""
     return MODES.anomaly_checks_nan
 
 

@@ -95,7 +95,7 @@ class FunctionCtx:
         self._grad_dtypes = dtypes
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Whether undefined gradients reach the backward as zeros (the default) or as None.
+        """Return whether undefined gradients reach the backward as zeros (the default) or as None.
 
         Args:
             value: False to get None.
@@ -369,7 +369,7 @@ class Function(_SingleLevelFunction):
 
 
 def _check_saved(ctx: Any, args: tuple[Any, ...], output: Any) -> None:
-    """Refuse to save what is both an input and an output: of which of the two it would be is not clear."""
+    """Refuse to save a tensor that is both an input and an output: which of the two it would count as is not clear."""
     outputs = output if isinstance(output, tuple) else (output,)
     given = {id(t) for t in args if isinstance(t, Tensor)}
     unclear = given.intersection(map(id, outputs)).difference(map(id, ctx.dirty_tensors or ()))

@@ -45,7 +45,7 @@ def _as_tuple(inp: Any) -> tuple[Any, ...]: ...
 @overload
 def _as_tuple(inp: Any, arg_name: str, fn_name: str) -> tuple[bool, tuple[Any, ...]]: ...
 def _as_tuple(inp: Any, arg_name: str | None = None, fn_name: str | None = None) -> Any:
-    """Whether `inp` is a tuple, and as one; without names only the tuple, whatever it holds."""
+    """Return whether `inp` is a tuple, and as one; without names only the tuple, whatever it holds."""
     if arg_name is None and fn_name is None:
         return _as_tuple_nocheck(inp)
     was = isinstance(inp, tuple)
@@ -126,7 +126,7 @@ def _direction(v: Any, like: Sequence[Tensor], like_is_tuple: bool, fn: str, cre
 def _evaluate(
     func: Callable[..., Any], inputs: Sequence[Tensor], fn: str, strict: bool
 ) -> tuple[bool, tuple[Tensor, ...]]:
-    """Whether a function gives a tuple, and what it gives."""
+    """Return whether a function gives a tuple, and what it gives."""
     was, outputs = _as_tuple(func(*inputs), _OUTPUTS, fn)
     if strict:
         _check("outputs", outputs)
@@ -134,7 +134,7 @@ def _evaluate(
 
 
 def _scalar(func: Callable[..., Any], inputs: Any, fn: str, strict: bool) -> Tensor:
-    """What a function of scalar value gives."""
+    """Return what a function of scalar value gives."""
     was, outputs = _evaluate(func, inputs, fn, strict)
     if was:
         raise RuntimeError(f"The function given to {fn} should return a single Tensor")
@@ -237,7 +237,7 @@ def _product(outputs: Sequence[Any], inputs: Any, v: Any, what: str, create: boo
 def vjp(
     func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """What `func` returns, and the product of `v` with its Jacobian.
+    """Return what `func` returns, and the product of `v` with its Jacobian.
 
     Args:
         func: takes and returns tensors.
@@ -263,7 +263,7 @@ def vjp(
 def jvp(
     func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """What `func` returns, and the product of its Jacobian with `v`.
+    """Return what `func` returns, and the product of its Jacobian with `v`.
 
     Computed as the transpose of the transpose, as torch does; `torch.func.jvp` is forward mode.
 
@@ -291,7 +291,7 @@ def jvp(
 def vhp(
     func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """What a function of scalar value returns, and the product of `v` with its Hessian.
+    """Return what a function of scalar value returns, and the product of `v` with its Hessian.
 
     Args:
         func: returns a tensor of one element.
@@ -312,7 +312,7 @@ def vhp(
 def hvp(
     func: Callable[..., Any], inputs: _Tensors, v: Any = None, create_graph: bool = False, strict: bool = False
 ) -> tuple[Any, Any]:
-    """What a function of scalar value returns, and the product of its Hessian with `v`.
+    """Return what a function of scalar value returns, and the product of its Hessian with `v`.
 
     Args:
         func, inputs, v, create_graph, strict: as for `vhp`.

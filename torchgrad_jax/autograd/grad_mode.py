@@ -27,14 +27,14 @@ __all__ = [
 
 @builtin
 def is_grad_enabled() -> bool:
-    """Whether grad mode is on in this thread."""
+    """Return whether grad mode is on in this thread."""
     if MODES.bits & GRAD:
         return MODES.transposed is None or not _for_tangents_alone(MODES.transposed)
     return MODES.bits & (INFERENCE | SAYS_GRAD) == INFERENCE | SAYS_GRAD
 
 
 def _for_tangents_alone(switches: list[int]) -> bool:
-    """Whether operations are recorded within `no_grad`: it keeps tangents, which a backward pass finds here."""
+    """Return whether operations are recorded within `no_grad`: it keeps tangents, which a backward pass finds here."""
     return len(switches) % 2 == 1
 
 
@@ -46,7 +46,7 @@ def _note(mode: bool, switches: list[int]) -> None:
 
 @builtin
 def is_inference_mode_enabled() -> bool:
-    """Whether inference mode is on in this thread."""
+    """Return whether inference mode is on in this thread."""
     return bool(MODES.bits & INFERENCE)
 
 
@@ -260,7 +260,7 @@ class enforce_grad_layout_policy(DecoratorContext):
 
 
 def is_multithreading_enabled() -> bool:
-    """What `set_multithreading_enabled` last said."""
+    """Return what `set_multithreading_enabled` last said."""
     return MODES.multithreading
 
 

@@ -17,6 +17,7 @@ from .._core.arrays.meta import Meta
 from .._core.jax.own_kernels import jit
 from .._core.signals import contextmanager, uninterrupted
 from .._core.state import INFERENCE, MODES, PACKING
+from .._engine.graph import draw  # noqa: F401 - gives nodes the picture that a notebook shows
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.hooks import RemovableHandle
 from .._engine.graph.node import Node as _EngineNode
@@ -342,7 +343,7 @@ def _current_graph_task_id() -> int:
 
 
 def _will_engine_execute_node(node: Any) -> bool:
-    """Whether the running pass will come to a node."""
+    """Return whether the running pass will come to a node."""
     if not isinstance(node, _EngineNode):
         raise RuntimeError(f"_will_engine_execute_node expects an grad_fn, but got {type(node).__name__}")
     task = MODES.graph_task
@@ -464,7 +465,7 @@ def region_activation_memory_budget(budget: float) -> contextlib.AbstractContext
 
 
 def to_jaxpr(tensor: Tensor) -> Any:
-    """What the backward pass from a tensor lowers to, as one jaxpr.
+    """Return what the backward pass from a tensor lowers to, as one jaxpr.
 
     Its inputs are the gradient of the tensor and what the graph saved; its outputs the gradients of the leaves.
 

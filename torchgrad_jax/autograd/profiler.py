@@ -356,7 +356,7 @@ class record_function(contextlib.ContextDecorator):
 
 
 def _profiler_enabled() -> bool:
-    """Whether a profile is being recorded."""
+    """Return whether a profile is being recorded."""
     return any(isinstance(o, Recorder) for o in MODES.observers)
 
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from .._core.errors import warn
 from .._core.files.atomic import replacing
 from ._chrome_trace import trace
-from ._profiler_table import build_table, columns_of, format_time, width_of
+from ._profiler_table import build_table, columns_of, format_time, html_table, width_of
 
 OPERATION, NODE, STRETCH = 0, 1, 7
 """Values of `FunctionEvent.scope`: an operation or what the engine does at a node, a node's own work, a named block."""
@@ -94,7 +94,7 @@ class Interval:
         self.start, self.end = start, end
 
     def elapsed_us(self) -> float:
-        """How long it is."""
+        """Return how long it is."""
         return self.end - self.start
 
 
@@ -401,13 +401,19 @@ class EventList(list[Any]):
         text = build_table(columns, rows if row_limit < 0 else rows[:row_limit], titles, source_width)
         return f"{text}Self CPU time total: {format_time(self.self_cpu_time_total, time_unit)}\n"
 
+    def _repr_html_(self) -> str:
+        """Return the events that took longest as a table, which a notebook shows."""
+        events = sorted(self, key=lambda e: e.self_cpu_time_total, reverse=True)
+        columns = columns_of(events, 55, 80, memory=self._profile_memory, unit=None)
+        return html_table(columns, events[:20])
+
     def export_chrome_trace(self, path: str) -> None:
         """Write the events for chrome://tracing or https://ui.perfetto.dev, as a list of them."""
         with replacing(path, "w") as file:
             json.dump(trace(self, (), {})["traceEvents"], file)
 
     def supported_export_stacks_metrics(self) -> list[str]:
-        """What `export_stacks` can count."""
+        """Return what `export_stacks` can count."""
         return ["self_cpu_time_total"]
 
     def export_stacks(self, path: str, metric: str) -> None:

@@ -16,7 +16,7 @@ from .._settings import get_float32_matmul_precision, set_float32_matmul_precisi
 
 
 def is_built() -> bool:
-    """Whether JAX has a GPU backend."""
+    """Return whether JAX has a GPU backend."""
     try:
         return bool(jax.local_devices(backend="gpu"))
     except RuntimeError:

@@ -24,12 +24,12 @@ from ._cache import load_cache_artifacts as load_cache_artifacts, save_cache_art
 
 
 def is_compiling() -> bool:
-    """Whether a function is being traced by torch.compile right now."""
+    """Return whether a function is being traced by torch.compile right now."""
     return any(run.may_write_outside for run in MODES.runs)
 
 
 def is_dynamo_compiling() -> bool:
-    """As `is_compiling`."""
+    """Return whether a function is being traced, as `is_compiling` does."""
     return is_compiling()
 
 
@@ -39,20 +39,20 @@ def is_exporting() -> bool:
 
 
 def reset() -> None:
-    """Forget the programs of all compiled functions; each is traced anew when it is called."""
+    """Forget the programs of all compiled functions; each is retraced when it is called."""
     for compiled in list(_POLICY.compiled):
         compiled.reset()
 
 
 def list_backends(exclude_tags: Any = ("debug", "experimental")) -> list[str]:
-    """The one compiler there is, under torch's name for its default."""
+    """List the one compiler there is, under torch's name for its default."""
     return ["inductor"]
 
 
 def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, reason: str | None = None) -> Any:
     """Mark a function as not to be compiled.
 
-    Called by itself it runs as it is written. Called from a compiled function it raises: a function is
+    Called by itself it runs eagerly. Called from a compiled function it raises: a function is
     compiled whole here, and cannot be left in the middle.
     """
     import functools
@@ -76,7 +76,7 @@ def disable(fn: Callable[..., Any] | None = None, recursive: bool = True, *, rea
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """The function (or functions) as it is: everything may be part of a compiled function."""
+    """Return the function (or functions) as it is: everything may be part of a compiled function."""
     if isinstance(fn, list | tuple):
         return [allow_in_graph(f) for f in fn]
     if not callable(fn):
@@ -85,7 +85,7 @@ def allow_in_graph(fn: Any) -> Any:
 
 
 def nonstrict_trace(traceable_fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The function as it is: a compiled function calls it on tracers, as it does all Python code."""
+    """Return the function as it is: a compiled function calls it on tracers, as it does all Python code."""
     if not callable(traceable_fn):
         raise AssertionError("nonstrict_trace expects a callable")
     return traceable_fn
@@ -94,7 +94,7 @@ def nonstrict_trace(traceable_fn: Callable[..., Any]) -> Callable[..., Any]:
 def substitute_in_graph(
     original_fn: Callable[..., Any], *, can_constant_fold_through: bool = False, skip_signature_check: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """A decorator for a Python function that says how another one, of C say, is to be traced.
+    """Decorate a Python function that says how another one, of C say, is to be traced.
 
     Compiled functions here call the other one itself, on tracers, so the Python function is not needed. What the
     decorator returns calls the other one, as torch's does outside of compiled functions.
@@ -138,23 +138,23 @@ def substitute_in_graph(
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """The function as it is: what is no tensor is a constant of the compiled function anyway."""
+    """Return the function as it is: what is no tensor is a constant of the compiled function anyway."""
     return fn
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Nothing: XLA has no state between steps."""
+    """Do nothing: XLA has no state between steps."""
 
 
 def nested_compile_region(fn: Any = None, **settings: Any) -> Any:
-    """The function as it is: what compiled functions call is part of their one program."""
+    """Return the function as it is: what compiled functions call is part of their one program."""
     if settings:
         raise NotImplementedError(f"torch.compiler.nested_compile_region: {', '.join(settings)}")
     return nested_compile_region if fn is None else fn
 
 
 def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """A function over NumPy arrays as one over tensors; it cannot be part of a compiled function.
+    """Make a function over NumPy arrays one over tensors; it cannot be part of a compiled function.
 
     Example:
         >>> import torchgrad_jax as torch

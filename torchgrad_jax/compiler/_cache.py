@@ -46,7 +46,7 @@ class CacheInfo:
         return []
 
     def empty(self) -> bool:
-        """Whether there is no kernel."""
+        """Return whether there is no kernel."""
         return not any(self.artifacts.values())
 
 

@@ -63,17 +63,17 @@ from .streams import (
 
 
 def is_available() -> bool:
-    """Whether JAX sees a GPU."""
+    """Return whether JAX sees a GPU."""
     return bool(_gpus())
 
 
 def device_count() -> int:
-    """How many GPUs JAX sees."""
+    """Return how many GPUs JAX sees."""
     return len(_gpus())
 
 
 def is_initialized() -> bool:
-    """Whether GPUs are ready for use; JAX prepares all it sees."""
+    """Return whether GPUs are ready for use; JAX prepares all it sees."""
     return is_available()
 
 
@@ -83,7 +83,7 @@ def init() -> None:
 
 
 def is_bf16_supported(including_emulation: bool = True) -> bool:
-    """Whether tensors of dtype bfloat16 work on the GPU."""
+    """Return whether tensors of dtype bfloat16 work on the GPU."""
     return is_available()
 
 
@@ -117,7 +117,7 @@ def get_gencode_flags() -> str:
 
 
 def get_device_properties(device: Any = None) -> SimpleNamespace:
-    """What JAX knows about a GPU: name, capability, memory."""
+    """Return what JAX knows about a GPU: name, capability, memory."""
     gpu = _gpu(device)
     major, minor = get_device_capability(device)
     return SimpleNamespace(

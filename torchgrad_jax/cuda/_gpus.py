@@ -64,7 +64,7 @@ def wait(device: Any = None) -> None:
 
 
 def is_done(device: Any = None) -> bool:
-    """Whether everything that was started on a GPU is done."""
+    """Return whether everything that was started on a GPU is done."""
     return all(array.is_ready() for array in _arrays(device))
 
 

@@ -46,7 +46,7 @@ class Stream:
         self.stream_id = self.cuda_stream = kwargs.get("stream_id", _numbers())
 
     def query(self) -> bool:
-        """Whether everything that was started on the GPU is done."""
+        """Return whether everything that was started on the GPU is done."""
         return is_done(self.device)
 
     def synchronize(self) -> None:
@@ -111,7 +111,7 @@ class Event:
         self._at = time.perf_counter()
 
     def query(self) -> bool:
-        """Whether the work before the event is done, or there is none."""
+        """Return whether the work before the event is done, or there is none."""
         return self._stream is None or self._timing or self._stream.query()
 
     def synchronize(self) -> None:

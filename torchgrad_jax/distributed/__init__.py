@@ -16,7 +16,7 @@ def is_available() -> bool:
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether a launcher has started this process."""
+    """Return whether a launcher has started this process."""
     return "TORCHELASTIC_RUN_ID" in os.environ
 
 
@@ -31,7 +31,7 @@ def is_mpi_available() -> bool:
 
 
 def is_nccl_available() -> bool:
-    """Whether JAX runs on GPUs, where it uses NCCL."""
+    """Return whether JAX runs on GPUs, where it uses NCCL."""
     return is_backend_available("nccl")
 
 

@@ -99,7 +99,7 @@ def fitting(name: str, outputs: Sequence[Tensor], tensor: Tensor, size: int) -> 
 
 
 def supports_complex(reduceOp: RedOpType) -> bool:
-    """Whether a reduction takes complex numbers: those that order, multiply or combine bits do not."""
+    """Return whether a reduction takes complex numbers: those that order, multiply or combine bits do not."""
     return reduceOp in (ReduceOp.SUM, ReduceOp.AVG, ReduceOp.PREMUL_SUM)
 
 
@@ -180,7 +180,7 @@ def assign(target: Tensor, array: Any) -> None:
 
 
 def takes_result(pg: ProcessGroup, at_root: bool, root: int) -> bool:
-    """Whether this process writes what a collective gave, if that is at the root, or everywhere else.
+    """Return whether this process writes what a collective gave, if that is at the root, or everywhere else.
 
     In a compiled program all processes do, and get their own values back: it is the same program in all of them then.
     """
@@ -188,7 +188,7 @@ def takes_result(pg: ProcessGroup, at_root: bool, root: int) -> bool:
 
 
 def size_of(x: Tensor) -> str:
-    """What the processes of a collective must agree on about a tensor."""
+    """Return what the processes of a collective must agree on about a tensor."""
     return f"{x.numel()} elements of {x.dtype}"
 
 

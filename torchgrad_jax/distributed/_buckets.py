@@ -35,7 +35,7 @@ class GradBucket:
         return self._index
 
     def is_last(self) -> bool:
-        """Whether it is the last one of a backward."""
+        """Return whether it is the last one of a backward."""
         return self._index == self._count - 1
 
     def buffer(self) -> Tensor:

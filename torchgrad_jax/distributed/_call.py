@@ -125,7 +125,7 @@ class _StepOfProgram(Collective):
         return [x.reshape(r.shape) for x, r in zip(found, self._results, strict=True)]
 
     def agree(self, program: bytes) -> bool:
-        """Whether all processes of the group are about to run the same program."""
+        """Return whether all processes of the group are about to run the same program."""
         return agree(self._turn("a compiled program"), program)
 
     def _turn(self, what: str, key: str = "", timeout: Any = None) -> Turn:

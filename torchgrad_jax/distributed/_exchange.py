@@ -199,7 +199,7 @@ def barrier(turn: Turn) -> list[np.ndarray]:
 
 
 def agree(turn: Turn, value: bytes) -> bool:
-    """Whether all members give the same bytes, and not none.
+    """Return whether all members give the same bytes, and not none.
 
     Each tells a member twice as far on as before what it knows by then, so that with a thousand members each sends ten
     messages.

@@ -54,7 +54,7 @@ class ProcessGroup:
         return self._members.index(self._wires.rank)
 
     def size(self) -> int:
-        """How many processes there are."""
+        """Return how many processes there are."""
         return len(self._members)
 
     def name(self) -> str:
@@ -93,7 +93,7 @@ _file: list[str | None] = [None]
 
 
 def is_initialized() -> bool:
-    """Whether `init_process_group` has been called."""
+    """Return whether `init_process_group` has been called."""
     return group.WORLD is not None
 
 
@@ -112,17 +112,17 @@ def member_of(which: Any) -> ProcessGroup:
 
 
 def outside(which: Any) -> bool:
-    """Whether a group is one that this process is not in."""
+    """Return whether a group is one that this process is not in."""
     return which is not None and isinstance(which, int) and which == GroupMember.NON_GROUP_MEMBER
 
 
 def is_live(pg: ProcessGroup | None) -> bool:
-    """Whether a group has been made and not destroyed."""
+    """Return whether a group has been made and not destroyed."""
     return any(pg is g for g in _groups)
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether groups can have it: `gloo`, `xla`, and `nccl` where JAX runs on GPUs."""
+    """Return whether groups can have it: `gloo`, `xla`, and `nccl` where JAX runs on GPUs."""
     name = backend.lower()
     return name in (Backend.GLOO, Backend.XLA) or (name == Backend.NCCL and _jax_processes.has_gpus())
 
@@ -162,7 +162,7 @@ def get_rank(group: Any = None) -> int:
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many processes a group has; -1 if this one is not in it."""
+    """Return how many processes a group has; -1 if this one is not in it."""
     return -1 if outside(group) else member_of(group).size()
 
 

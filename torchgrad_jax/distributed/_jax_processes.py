@@ -31,7 +31,7 @@ ONE_EACH = (
 
 
 def has_gpus() -> bool:
-    """Whether JAX runs on GPUs here, by what is installed and chosen: asking for devices would open them."""
+    """Return whether JAX runs on GPUs here, by what is installed and chosen: asking for devices would open them."""
     chosen = (jax.config.jax_platforms or "").split(",")[0]
     if chosen:
         return chosen in ("cuda", "rocm", "gpu")
@@ -72,7 +72,7 @@ starts inherit those variables, and have no place."""
 
 
 def take_place() -> bool:
-    """Whether a launcher has started this process beside others, and no process in between."""
+    """Return whether a launcher has started this process beside others, and no process in between."""
     said = _launched_as()
     if said is None or said[1] == 1:
         return False

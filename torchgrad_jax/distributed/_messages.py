@@ -28,7 +28,7 @@ def _peer(pg: ProcessGroup, rank: int | None, group_rank: int | None, name: str)
 
 
 def _named(tag: int) -> tuple[str, str]:
-    """What a message is, and what it is known by."""
+    """Return what a message is, and what it is known by."""
     return f"send or recv with tag {tag}", f"message {tag}"
 
 
@@ -99,7 +99,7 @@ def _sources(pg: ProcessGroup, src: int | None, group_src: int | None) -> list[i
 
 
 def _receiving(pg: ProcessGroup, sources: Sequence[int], tensor: Tensor, tag: int) -> Callable[[], int]:
-    """What receives a tensor, and says who sent it; a compiled program cannot say that if it may be anybody."""
+    """Return what receives a tensor, and says who sent it; a compiled program cannot say that if it may be anybody."""
     what, key = _named(tag)
     size, dtype, sent_by = tensor.numel(), tensor._m.dtype.np, [pg._members[s] for s in sources]
 

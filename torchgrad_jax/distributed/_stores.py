@@ -43,7 +43,7 @@ class _Table:
         self.changed = threading.Condition()
 
     def ask(self, request: Sequence[bytes]) -> list[bytes]:
-        """Answer a request; whoever waits for a key is woken if it changed one."""
+        """Answer a request; requests that wait for a key are woken if it changed."""
         name, fields = bytes(request[0]).decode(), [bytes(f) for f in request[1:]]
         if name == "wait":
             return self._wait(float(fields[0]), fields[1:])
@@ -154,7 +154,7 @@ class Store:
         return bytes(self._ask("compare_set", *fields)[0])
 
     def check(self, keys: Sequence[str]) -> bool:
-        """Whether all keys have values."""
+        """Return whether all keys have values."""
         return self._ask("check", *map(self._key, keys))[0] == b"1"
 
     def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
@@ -185,7 +185,7 @@ class Store:
         return self._ask("delete", self._key(key))[0] == b"1"
 
     def num_keys(self) -> int:
-        """How many keys have values."""
+        """Return how many keys have values."""
         return int(self._ask("count")[0])
 
     def list_keys(self) -> list[str]:
@@ -313,7 +313,7 @@ class _Server:
         threading.Thread(target=self._accept, daemon=True, name="store").start()
 
     def count(self, key: bytes, goal: int, timeout: float) -> int:
-        """What a counter has reached, once that is the goal, or after the timeout."""
+        """Return what a counter has reached, once that is the goal, or after the timeout."""
         table = self._table
         with table.changed:
             table.changed.wait_for(lambda: int(table.values.get(key, b"0")) >= goal, timeout)

@@ -4,7 +4,7 @@
     wires.take([2], b"sums/7", deadline)         # there: waits for it
 
 A thread for each peer reads messages into boxes by sender and key, so that a sender is never held up by a receiver
-that does something else. When a peer's connection ends, whoever waits for it is told at once.
+that does something else. When a peer's connection ends, threads that wait for it are told at once.
 """
 
 from __future__ import annotations

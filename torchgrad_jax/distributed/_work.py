@@ -53,15 +53,15 @@ class Work:
         return True
 
     def is_completed(self) -> bool:
-        """Whether it is over."""
+        """Return whether it is over."""
         return self._over.is_set()
 
     def is_success(self) -> bool:
-        """Whether it is over and nothing went wrong."""
+        """Return whether it is over and nothing went wrong."""
         return self._over.is_set() and self._error is None
 
     def exception(self) -> Exception | None:
-        """What went wrong."""
+        """Return what went wrong."""
         return self._error
 
     def result(self) -> list[Any]:

@@ -142,7 +142,7 @@ class DeviceMesh:
         return len(self.axes)
 
     def size(self, mesh_dim: int | None = None) -> int:
-        """How many devices there are, or how many along a dimension."""
+        """Return how many devices there are, or how many along a dimension."""
         return math.prod(self.shape) if mesh_dim is None else self.shape[mesh_dim]
 
     @property
@@ -164,7 +164,7 @@ class DeviceMesh:
         return f"{shown})"
 
     def _stride(self, axes: tuple[str, ...]) -> Any:
-        """How many devices of the whole mesh are stepped over along a dimension."""
+        """Return how many devices of the whole mesh are stepped over along a dimension."""
         sizes = self.jax_mesh.shape
         names = list(sizes)
         after = {a: math.prod(sizes[b] for b in names[i + 1 :]) for i, a in enumerate(names)}

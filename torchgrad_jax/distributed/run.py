@@ -100,7 +100,7 @@ def _nodes(text: str) -> int:
 
 
 def determine_local_world_size(nproc_per_node: str) -> int:
-    """How many processes a machine starts. Devices are counted in another process, which gives them back."""
+    """Return how many processes a machine starts. Devices are counted in another process, which gives them back."""
     if nproc_per_node.isdecimal():
         return int(nproc_per_node)
     if nproc_per_node not in ("auto", "cpu", "gpu"):

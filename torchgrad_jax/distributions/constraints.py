@@ -23,7 +23,7 @@ class Constraint:
     event_dim: Any = 0
 
     def check(self, value: Any) -> Any:
-        """Whether each value is inside."""
+        """Return whether each value is inside."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether a constraint depends on other parameters."""
+    """Return whether a constraint depends on other parameters."""
     return isinstance(constraint, _Dependent)
 
 

@@ -52,7 +52,7 @@ def validate(valid: Tensor, values: Sequence[Tensor], error: Callable[..., Excep
 
 
 def _is_checked_later() -> bool:
-    """Whether code is being traced whose checks become part of what is traced."""
+    """Return whether code is being traced whose checks become part of what is traced."""
     return any(run.may_check_later for run in MODES.runs)
 
 

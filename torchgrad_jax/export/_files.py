@@ -59,7 +59,7 @@ def save(
 def load(
     f: Any, *, extra_files: dict[str, Any] | None = None, expected_opset_version: dict[str, int] | None = None
 ) -> ExportedProgram:
-    """What `save` wrote. The file need not be trusted.
+    """Return what `save` wrote. The file need not be trusted.
 
     Args:
         f: a path or a file.

@@ -104,7 +104,7 @@ class ShapesCollection:
         return len(self._shapes)
 
     def dynamic_shapes(self, m: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """What `export` takes as `dynamic_shapes`, for these arguments of a module or function."""
+        """Return what `export` takes as `dynamic_shapes`, for these arguments of a module or function."""
         used: set[int] = set()
 
         def shape_of(x: Any) -> Any:

@@ -86,12 +86,12 @@ class Level:
             self.kept += inner.kept
 
     def matters_outside(self, tensors: Iterable[Any]) -> bool:
-        """Whether gradients of any of these concern a variable that is not this level's, or what JAX follows."""
+        """Return whether gradients of any of these concern a variable that is not this level's, or what JAX follows."""
         wanted = [t for t in tensors if isinstance(t, Tensor) and requires_grad_of(t)]
         return self.recording and (any(self.alive(wanted).values()) or any(map(_is_followed_outside, wanted)))
 
     def _is_own(self, variable: Tensor) -> bool:
-        """Whether nobody outside of this level takes a derivative with respect to a variable.
+        """Return whether nobody outside of this level takes a derivative with respect to a variable.
 
         In a run of `vmap` a graph tells what JAX's derivative goes through.
         """
@@ -140,7 +140,7 @@ class Level:
         return not self.transposed or under_jax() or MODES.run.started_by_jax
 
     def _leads_out(self, node: Node) -> bool:
-        """Whether a node is a variable of somebody who may take a gradient by it, of no transposed level."""
+        """Return whether a node is a variable of somebody who may take a gradient by it, of no transposed level."""
         if not self.transposed or node.__class__ is not AccumulateGrad:
             return False
         level: Level | None = self
@@ -171,7 +171,7 @@ def _which_reach(nodes: set[Node], ends: set[Node]) -> dict[Node, bool]:
 
 
 def _is_followed_outside(t: Tensor) -> bool:
-    """Whether JAX takes a derivative of the code around a run of `vmap` in which `t`, from that code, is met."""
+    """Return whether JAX takes a derivative of the code around a run of `vmap` which reads `t`, from that code."""
     return MODES.traced and MODES.run.derived_outside(t)
 
 
@@ -202,7 +202,7 @@ def running_level() -> Level | None:
 
 
 def along_tangents_alone() -> bool:
-    """Whether the levels that this thread is in take derivatives along tangents, and none of them a gradient."""
+    """Return whether the levels that this thread is in take derivatives along tangents, and none of them a gradient."""
     level = _RUNNING.level
     while level is not None and level.transposed:
         level = level.around
@@ -210,7 +210,7 @@ def along_tangents_alone() -> bool:
 
 
 def matters_around(t: Tensor) -> bool:
-    """Whether derivatives of a tensor are taken by more than the innermost transform."""
+    """Return whether derivatives of a tensor are taken by more than the innermost transform."""
     if not requires_grad_of(t):
         return False
     if MODES.bits & DUAL and MODES.tangents.tangent_of(t) is not None:

@@ -19,7 +19,7 @@ _ONLY = "linearize(f, *primals): expected f(*primals) to return only tensors, go
 
 
 def linearize(func: Function, *primals: Any) -> tuple[Any, Callable[..., Any]]:
-    """What `func` returns, and its derivative there as a linear function of tangents.
+    """Return what `func` returns, and its derivative there as a linear function of tangents.
 
     Calling the linear function does not run `func` again. Gradients of what it returns reach the tangents only: as
     in torch, what it read of the primals and of other tensors are constants of it.
@@ -60,7 +60,7 @@ class _Linearized:
             level.own -= {id(v) for v, p in pairs if requires_grad_of(p) and _matters_beyond(around, p)}
 
     def result(self) -> Any:
-        """What the function returned, as the outside may see it."""
+        """Return what the function returned, as the outside may see it."""
         return self.level.free(tree.unflatten(self.outs, self.out_spec))
 
     def push(self, *tangents: Any) -> Any:
@@ -76,7 +76,7 @@ class _Linearized:
         return tree.unflatten(list(self.linear(_Push, given)), self.out_spec)
 
     def linear(self, op: Any, given: Sequence[Tensor]) -> Sequence[Tensor]:
-        """What `op` gives for vectors; where constants or vectors require grad, with a place in the graph."""
+        """Return what `op` gives for vectors; where constants or vectors require grad, with a place in the graph."""
         here, found = op.of(self, [detached(t) for t in given])
         constant = [here.matters_outside([t]) for t in found]
         moving = bool(MODES.bits & GRAD) and any(requires_grad_of(t) for t in given)

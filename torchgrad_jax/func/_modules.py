@@ -25,7 +25,7 @@ def functional_call(
     Args:
         module: the module to call.
         parameter_and_buffer_dicts: tensors by their names in the module: one dict, or several. A buffer that the
-            module assigns anew is put into the dict.
+            module assigns is put into the dict.
         args: arguments of the call; anything but a tuple is the only one.
         kwargs: more of them, by name.
         tie_weights: whether tensors that the module holds under several names are replaced under all of them.

@@ -136,7 +136,7 @@ def _gradients(outs: Sequence[Tensor], inputs: Sequence[Tensor], given: Any, cre
 
 
 def vjp(func: Function, *primals: Any, has_aux: bool = False) -> Any:
-    """What `func` returns, and a function from gradients of that to gradients of the inputs.
+    """Return what `func` returns, and a function from gradients of that to gradients of the inputs.
 
     Args:
         func: takes the primals; returns tensors, in containers if need be.
@@ -207,7 +207,7 @@ def pullback(
 
 
 def jvp(func: Function, primals: Any, tangents: Any, *, strict: bool = False, has_aux: bool = False) -> Any:
-    """What `func` returns, and its derivative along the tangents.
+    """Return what `func` returns, and its derivative along the tangents.
 
     Args:
         func: takes the primals; returns tensors, in containers if need be.

@@ -118,7 +118,7 @@ class Tracer(TracerBase):
         self.scope: Any = None
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
-        """Whether calls of a module are nodes: those of torch.nn but Sequential are."""
+        """Return whether calls of a module are nodes: those of torch.nn but Sequential are."""
         own = type(m).__module__
         inside = own.startswith(("torch.nn", "torch.ao.nn", f"{__name__.partition('.')[0]}.nn"))
         return inside and not isinstance(m, Sequential)
@@ -138,7 +138,7 @@ class Tracer(TracerBase):
         return forward(*args, **kwargs)
 
     def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
-        """What an attribute of a module stands for: itself."""
+        """Return what an attribute of a module stands for: itself."""
         return attr_val
 
     def _leaf(self, a: Any) -> Any:
@@ -221,7 +221,7 @@ class Tracer(TracerBase):
 
 
 def _ours(fn: Any) -> bool:
-    """Whether a function is one of this package's, whose annotations are not torch's."""
+    """Return whether a function is one of this package's, whose annotations are not torch's."""
     return home_of(fn).partition(".")[0] == __name__.partition(".")[0]
 
 

@@ -186,7 +186,7 @@ class Graph:
         return self.create_node("call_module", module_name, args, kwargs, type_expr=type_expr)
 
     def output(self, result: Any, type_expr: Any = None) -> Node:
-        """What the program returns."""
+        """Return what the program returns."""
         return self.create_node("output", "output", (result,), type_expr=type_expr)
 
     def output_node(self) -> Node:

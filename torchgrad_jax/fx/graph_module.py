@@ -106,7 +106,7 @@ class GraphModule(Module):
 
     @property
     def graph(self) -> Graph:
-        """What the module does; assigning another generates the code anew."""
+        """What the module does; assigning another generates the code again."""
         return self._graph
 
     @graph.setter
@@ -123,7 +123,7 @@ class GraphModule(Module):
         return self._code
 
     def recompile(self) -> PythonCode:
-        """Generate the code anew, after the graph was changed."""
+        """Generate the code again, after the graph was changed."""
         global _count
         _count += 1
         code = self._graph.python_code("self")

@@ -109,7 +109,7 @@ class Interpreter:
         return self.fetch_attr(target)(*args, **kwargs)
 
     def output(self, target: Any, args: Any, kwargs: Any) -> Any:
-        """What is returned."""
+        """Return what is returned."""
         return args[0]
 
 

@@ -222,7 +222,7 @@ class Node:
         self._set(map_arg(self._args, swap), map_arg(self._kwargs, swap))
 
     def is_impure(self, impure_random: bool = True) -> bool:
-        """Whether removing the node could change more than its result."""
+        """Return whether removing the node could change more than its result."""
         if self.op in ("placeholder", "output"):
             return True
         name = self.target if isinstance(self.target, str) else getattr(self.target, "__name__", "")

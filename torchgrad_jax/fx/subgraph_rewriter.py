@@ -216,7 +216,7 @@ class _Matcher:
                 yield from self._all(anchors[1:], more)
 
     def _with(self, found: Found, pn: Node, gn: Any, name: str = "") -> Found | None:
-        """What was found, and that a node of the pattern is one of the graph; None if it is not."""
+        """Return what was found, and that a node of the pattern is one of the graph; None if it is not."""
         if pn in found:
             return found if found[pn] is gn or (not isinstance(gn, Node) and found[pn] == gn) else None
         if not isinstance(gn, Node):
@@ -261,13 +261,13 @@ class _Matcher:
         return type(values[0]) is type(values[1])
 
     def _is_used_outside(self, found: Found, own: set[Node]) -> bool:
-        """Whether a node outside uses what the pattern keeps to itself."""
+        """Return whether a node outside uses what the pattern keeps to itself."""
         kept = [gn for pn, gn in found.items() if pn.op != "placeholder" and pn not in self.returned]
         return any(user not in own for gn in kept for user in gn.users)
 
 
 def _would_be_cycle(own: set[Node]) -> bool:
-    """Whether a value goes out of these nodes and comes back to them."""
+    """Return whether a value goes out of these nodes and comes back to them."""
     waiting = [user for n in own for user in n.users if user not in own]
     seen: set[Node] = set()
     while waiting:

@@ -32,7 +32,7 @@ from ._version import torch_version as torch_version
 
 
 def to_jax(f: Callable[..., Any], *, buffers: bool = False) -> Callable[..., Any]:
-    """Tensor code as a pure JAX function, for jax.jit, jax.grad, jax.vmap, optax and the like.
+    """Make tensor code a pure JAX function, for jax.jit, jax.grad, jax.vmap, optax and the like.
 
     Args:
         f: a function over tensors, or a module.
@@ -96,6 +96,7 @@ __all__ = [
     "combine",
     "compare",
     "cond",
+    "eager",
     "export",
     "fori_loop",
     "from_jax",
@@ -108,6 +109,8 @@ __all__ = [
     "switch",
     "target",
     "to_jax",
+    "torch_version",
     "weights",
     "while_loop",
+    "windows",
 ]

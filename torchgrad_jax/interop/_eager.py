@@ -24,7 +24,7 @@ class eager:
             or of an optimizer's step, and after 512 kernels or results of 256 MB. The bits are the same. "fused" lets
             XLA fuse the kernels of a window, which gives other last bits.
 
-    A window runs kernel by kernel when it is met for the first time, and as a program from then on. Errors of shapes,
+    A window runs kernel by kernel when it comes for the first time, and as a program from then on. Errors of shapes,
     dtypes and in-place writes are raised at the call, and those of a kernel that fails where a value is read, with the
     name and the line of its call. Code runs strictly in `vmap`, in compiled functions, under JAX's transforms, in
     anomaly mode, under the profiler, and on tensors that are spread over devices.
@@ -74,7 +74,7 @@ def windows(reset: bool = False) -> Counts:
 
     Returns:
         `windows`, how many ran; `steps`, how many kernels they had; `met`, how many ran kernel by kernel, since none
-        like them had been met; `starts`, how many programs and kernels were started; and `cuts`, why and where they
+        like them had come before; `starts`, how many programs and kernels were started; and `cuts`, why and where they
         ended, the most frequent first. `print` shows a line for each.
 
     Example:

@@ -241,7 +241,7 @@ def _noting(cls: Any, paths: Mapping[int, str], found: _Results) -> Iterator[Non
 
 
 def _apart(ours: Sequence[Any], theirs: Sequence[Any], rtol: float, atol: float) -> tuple[bool, float, str]:
-    """Whether the results of a layer agree, how far apart they are at most, and where."""
+    """Return whether the results of a layer agree, how far apart they are at most, and where."""
     if len(ours) != len(theirs):
         return False, np.inf, f": called {len(ours)} times here and {len(theirs)} times there"
     worst: tuple[bool, float, str] = (True, 0.0, "")

@@ -45,11 +45,11 @@ class _Kind(abc.ABC):
 
     @abc.abstractmethod
     def arrays(self, args: tuple[Any, ...]) -> tuple[_Arrays, _Arrays]:
-        """What is learned, and other arrays."""
+        """Return what is learned, and other arrays."""
 
     @abc.abstractmethod
     def call(self, arrays: _Arrays, key: Any, training: bool, args: Any, kwargs: Any) -> tuple[Any, _Arrays]:
-        """What the module gives with these arrays, and the arrays that it has changed."""
+        """Return what the module gives with these arrays, and the arrays that it has changed."""
 
     @abc.abstractmethod
     def with_arrays(self, arrays: _Arrays) -> Any:
@@ -57,7 +57,7 @@ class _Kind(abc.ABC):
 
     @abc.abstractmethod
     def draws(self, training: bool) -> bool:
-        """Whether a call takes a key."""
+        """Return whether a call takes a key."""
 
 
 def _paths(tree: Any) -> tuple[list[str], list[Any], Any]:
@@ -141,7 +141,7 @@ class _Linen(_Kind):
 
 
 class _Nnx(_Kind):
-    """A module of flax.nnx, which holds its arrays. Its streams of random numbers begin anew with the key of a call."""
+    """A module of flax.nnx, which holds its arrays. Its streams of random numbers restart with the key of a call."""
 
     def draws(self, training: bool) -> bool:
         from flax import nnx
@@ -250,7 +250,7 @@ class JaxModule(Module):
         return self._call(lambda *args, **kwargs: result(*args, **kwargs)[0], *args, **kwargs), {}
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module gives; in training it draws its random numbers from the generator of this package."""
+        """Call the module; in training it draws its random numbers from the generator of this package."""
         words = _words() if self._kind.draws(self.training) else None
         out, changed = self._operator(self._arrays(), words, self.training, args, kwargs)
         if changed:
@@ -261,7 +261,7 @@ class JaxModule(Module):
         return out
 
     def original(self) -> Any:
-        """The module of equinox or of flax.nnx with the weights that this one has now; of flax.linen, its variables."""
+        """Return the module of equinox or flax.nnx with the weights of this one; of flax.linen, its variables."""
         return self._kind.with_arrays({path: for_jax(read(t)) for path, t in self._arrays().items()})
 
 
@@ -272,7 +272,7 @@ def module(
     rngs: tuple[str, ...] = ("dropout",),
     call: Callable[..., Any] | None = None,
 ) -> JaxModule:
-    """A module of flax or equinox as an `nn.Module`: its arrays are parameters and buffers, by their names there.
+    """Wrap a module of flax or equinox as an `nn.Module`: its arrays are parameters and buffers, by their names there.
 
     Gradients, optimizers, `state_dict`, `to_jax` and `compile` work as for other modules. Random numbers come from the
     generator of this package, in training alone. `train()` and `eval()` reach a module of equinox and flax.nnx as their

@@ -103,7 +103,7 @@ class Optax(Optimizer):
 
 
 def as_optax(optimizer: type[Optimizer], **options: Any) -> Any:
-    """An optimizer of `optim` as a transformation of optax, for parameters that are arrays in any pytree.
+    """Make an optimizer of `optim` a transformation of optax, for parameters that are arrays in any pytree.
 
     Args:
         optimizer: a class such as `optim.AdamW`, one that updates each parameter by a rule.
@@ -164,7 +164,7 @@ def _tensors_in(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _others(own: Any, p: Any) -> dict[str, Any]:
-    """What a new state has besides tensors, such as a `momentum_buffer` of None."""
+    """Return what a new state has besides tensors, such as a `momentum_buffer` of None."""
     fresh: dict[str, Any] = {}
     own._start(fresh, own.param_groups[0], p)
     return {k: v for k, v in fresh.items() if not isinstance(v, Tensor)}

@@ -48,7 +48,7 @@ class _Layout(NamedTuple):
 def to_flax(
     module: Module, state: Mapping[str, Any] | None = None, *, names: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
-    """The weights of a module as the variables of a module of flax, for `flax_module.apply`.
+    """Convert the weights of a module to the variables of a module of flax, for `flax_module.apply`.
 
     Args:
         module: one layer, or a module of layers: Linear, convolutions, Embedding, norms, MultiheadAttention, LSTM, GRU,
@@ -86,7 +86,7 @@ def from_flax(module: Module, variables: Mapping[str, Any], *, names: Mapping[st
 
 
 def to_equinox(module: Module, like: Any, state: Any = None, *, names: Mapping[str, str] | None = None) -> Any:
-    """A module of equinox with the weights of a module here.
+    """Return a module of equinox with the weights of a module here.
 
     Args:
         module: as for `to_flax`.
@@ -264,7 +264,7 @@ def _nested(flat: _Arrays) -> dict[str, Any]:
 
 
 def _at(tree: Any, path: str) -> Any:
-    """What stands in a module of equinox under a path such as "layers[0].weight"."""
+    """Return what stands in a module of equinox under a path such as "layers[0].weight"."""
     for part in re.findall(r"[^.\[\]]+", path):
         if not part.isdigit():
             tree = getattr(tree, part)
@@ -492,7 +492,7 @@ def _recurrent_to_flax(layer: Any, own: _Arrays) -> _Arrays:
 
 
 def _side_of_bias(layer: Any) -> str:
-    """Which of the two sums of a gate has the bias in flax: that of the input, or that of the state."""
+    """Return which of the two sums of a gate has the bias in flax: that of the input, or that of the state."""
     return "h" if isinstance(layer, _LSTMS) else "i"
 
 

@@ -96,7 +96,7 @@ def get_sharing_strategy() -> str:
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accepts the one strategy there is."""
+    """Accept the one strategy there is."""
     if new_strategy not in get_all_sharing_strategies():
         raise NotImplementedError(
             f"torch.multiprocessing.set_sharing_strategy({new_strategy!r}): memory is not shared between processes"

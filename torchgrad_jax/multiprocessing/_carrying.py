@@ -207,11 +207,11 @@ class _Storages:
             used[:] = min(used[0], first), max(used[1], first + m.extent)
         return number
 
-    def carried(self) -> list[Any]:
-        """What `_storage_here` needs for each."""
-        return [self._carried(st, *used) for st, used in self._found]
+    def used_parts(self) -> list[Any]:
+        """Return what `_storage_here` needs for each."""
+        return [self._used_part(st, *used) for st, used in self._found]
 
-    def _carried(self, st: Storage, first: int, end: int) -> Any:
+    def _used_part(self, st: Storage, first: int, end: int) -> Any:
         m = st.meta
         where = None if m.device == devices.default_device() else str(m.device)
         if m.device.type == "meta":
@@ -293,7 +293,7 @@ def dumps(obj: Any, worth: int = WORTH_IT, pickler: Any = Pickler) -> Pickled:
     file, storages = io.BytesIO(), _Storages()
     made = pickler(file, keep, storages)
     made.dump(obj)
-    of_body, carried = len(apart), storages.carried()
+    of_body, carried = len(apart), storages.used_parts()
     head = pickle.dumps(carried, pickle.HIGHEST_PROTOCOL, buffer_callback=keep) if carried else b""
     return Pickled(file.getbuffer(), head, apart, of_body, storages.lasting, made.modules)
 

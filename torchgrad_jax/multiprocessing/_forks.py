@@ -132,7 +132,7 @@ class _Copy:
             ours.close()
 
     def has_ended(self) -> bool:
-        """Whether it was to serve and does not."""
+        """Return whether it was to serve and does not."""
         return self.control is not None and self._popen.poll() is not None
 
     def __del__(self) -> None:

@@ -72,7 +72,7 @@ class Segment:
         """Which segment it is, for those that map it."""
 
     def is_idle(self) -> bool:
-        """Whether nobody needs what is in it."""
+        """Return whether nobody needs what is in it."""
         return not self.held and self.counters[_SENT] == self.counters[_BACK]
 
     def __del__(self, close: Any = os.close) -> None:  # `os` is gone when a program ends

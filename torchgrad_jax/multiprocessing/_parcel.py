@@ -28,7 +28,7 @@ class _Copy:
         segment.bytes[at : at + array.nbytes] = array
 
     def holds(self, array: np.ndarray) -> bool:
-        """Whether the array is still what was copied."""
+        """Return whether the array is still what was copied."""
         there = self.segment.bytes[self.at : self.at + self.size]
         return all(np.array_equal(there[i : i + _STEP], array[i : i + _STEP]) for i in range(0, self.size, _STEP))
 
@@ -92,7 +92,7 @@ class Parcel(Packed):
             context.set_spawning_popen(before)
         self._of_body, self.modules = pickled.of_body, pickled.modules
         arrays = [np.frombuffer(x, np.uint8) for x in (*pickled.apart, pickled.head, pickled.body)]
-        copies = [self._found(a) for a in arrays]
+        copies = [self._known_copy(a) for a in arrays]
         missing = [a for a, copy in zip(arrays, copies) if copy is None]
         if missing:
             segment, at = Segment(max(sum(aligned(a.nbytes) for a in missing), 1)), 0
@@ -105,7 +105,7 @@ class Parcel(Packed):
         self._copies: list[Any] = copies
 
     @staticmethod
-    def _found(array: np.ndarray) -> _Copy | None:
+    def _known_copy(array: np.ndarray) -> _Copy | None:
         copy = _COPIES.get((array.ctypes.data, array.nbytes)) if array.nbytes >= _LARGE else None
         return copy if copy is not None and copy.holds(array) else None
 

@@ -1,7 +1,7 @@
 """Queues and events between processes, without locks that a killed process could hold.
 
-A message of a queue is one packet of a socket: it arrives whole or not at all, whoever else writes or reads, and the
-file descriptors of the memory that its arrays lie in go with it.
+A message of a queue is one packet of a socket: it arrives whole or not at all, whichever processes write or read, and
+the file descriptors of the memory that its arrays lie in go with it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Packet:
     __slots__ = ("data", "segments")
 
     def __init__(self, pickled: Pickled, pool: Pool) -> None:
-        """Puts what is large into segments of the pool."""
+        """Put what is large into segments of the pool."""
         self.segments: list[Any] = []
         places: list[Any] = [None] * len(pickled.apart)
         copied: list[tuple[int, np.ndarray]] = []
@@ -204,7 +204,7 @@ class Queue:
             return _opened(data, descriptors, self._mapped)
 
     def empty(self) -> bool:
-        """Whether there is nothing to get at the moment."""
+        """Return whether there is nothing to get at the moment."""
         return not _ready(self.fileno(), select.POLLIN, 0.0)
 
     def only_reads(self) -> None:
@@ -272,7 +272,7 @@ class Event:
         return _event_here, (reduction.DupFd(self._read), reduction.DupFd(self._write))
 
     def is_set(self) -> bool:
-        """Whether it is set."""
+        """Return whether it is set."""
         return _ready(self._read, select.POLLIN, 0.0)
 
     def set(self) -> None:

@@ -85,7 +85,7 @@ def set_modes(given: dict[str, Any]) -> None:
 
 
 def imports() -> Any:
-    """What has to be there before anything of the program can be unpickled, as plain Python objects."""
+    """Return what has to be there before anything of the program can be unpickled, as plain Python objects."""
     finder = sys.modules.get(f"{_PACKAGE}._alias.finder")
     return [p or os.getcwd() for p in sys.path], None if finder is None else finder.packages()
 

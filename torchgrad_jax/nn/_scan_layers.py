@@ -51,7 +51,7 @@ class _Loop:
             self._changes += 1
 
     def run(self, first: Module, rows: dict[str, Tensor], length: int, x: Any, args: Any, kwargs: Any) -> Any:
-        """What the last layer gives; `first` is applied with each of the `rows` of tensors."""
+        """Return what the last layer gives; `first` is applied with each of the `rows` of tensors."""
 
         def layer(carry: Any, row: tuple[Any, Any], args: Any, kwargs: Any) -> Any:
             tensors, key = row
@@ -279,7 +279,7 @@ def _leaves(tree: Any) -> tuple[list[Any], Any]:
 
 
 def _changed(before: tuple[list[Any], Any], now: tuple[list[Any], Any]) -> bool:
-    """Whether somebody has written to containers, or to tensors that were not written to before."""
+    """Return whether somebody has written to containers, or to tensors that were not written to before."""
     (leaves, spec), (found, form) = before, now
     if form != spec or any(a is not b for a, b in zip(leaves, found)):
         return True
@@ -287,7 +287,7 @@ def _changed(before: tuple[list[Any], Any], now: tuple[list[Any], Any]) -> bool:
 
 
 def _simple(tree: Any) -> Any:
-    """What of the arguments is no tensor, as a key."""
+    """Return what of the arguments is no tensor, as a key."""
     leaves, spec = _leaves(tree)
     return spec, tuple(
         None if isinstance(x, Tensor) else (type(x), repr(x) if isinstance(x, float) else x) for x in leaves
@@ -295,7 +295,7 @@ def _simple(tree: Any) -> Any:
 
 
 def _fits(out: Any, given: Any) -> bool:
-    """Whether a layer's result can be given to the next layer; of arrays and numbers JAX tells."""
+    """Return whether a layer's result can be given to the next layer; of arrays and numbers JAX tells."""
     (results, form), (leaves, wanted) = _leaves(out), _leaves(given)
     if not all(isinstance(x, Tensor) for x in (*results, *leaves)):
         return True
@@ -390,7 +390,7 @@ def _snapshot(value: Any) -> Any:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Whether two attributes surely mean the same to the code of two modules."""
+    """Return whether two attributes surely mean the same to the code of two modules."""
     if a is b:
         return True
     if a.__class__ is not b.__class__:

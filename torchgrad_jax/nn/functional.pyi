@@ -256,7 +256,7 @@ def lp_pool3d(input: Tensor, norm_type: _float, kernel_size: _int | Sequence[_in
     """The root of the sum of powers over 3-D windows."""
 
 def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: _float = 0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: str = 'mean') -> Tensor:
-    """What ``target * (input1 - input2)`` lacks to `margin`."""
+    """Return what ``target * (input1 - input2)`` lacks to `margin`."""
 
 @overload
 def max_pool1d(input: Tensor, kernel_size: _int | Sequence[_int], stride: _int | Sequence[_int] | None = None, padding: _int | Sequence[_int] = 0, dilation: _int | Sequence[_int] = 1, ceil_mode: _bool = False, return_indices: Literal[False] = False) -> Tensor:
@@ -304,7 +304,7 @@ def multi_head_attention_forward(query: Tensor, key: Tensor, value: Tensor, embe
     """Attention of several heads over (length, batch, features), with its projections."""
 
 def multi_margin_loss(input: Tensor, target: Tensor, p: _int = 1, margin: _float = 1.0, weight: Tensor | None = None, size_average: _bool | None = None, reduce: _bool | None = None, reduction: str = 'mean') -> Tensor:
-    """How far other classes come within `margin` of the target's score."""
+    """Return how far other classes come within `margin` of the target's score."""
 
 def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: str = 'mean') -> Tensor:
     """Margins between the labels of each row and all other classes."""

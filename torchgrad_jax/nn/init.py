@@ -263,7 +263,7 @@ def dirac_(tensor: Any, groups: int = 1) -> Tensor:
 
 
 def _calculate_fan_in_and_fan_out(tensor: Any) -> tuple[int, int]:
-    """How many inputs an output depends on, and the other way round."""
+    """Return how many inputs an output depends on, and the other way round."""
     if tensor.dim() < 2:
         raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
     field = math.prod(tensor.shape[2:])

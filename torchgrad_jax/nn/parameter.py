@@ -203,7 +203,7 @@ def _placeholder(device: Any, dtype: Any) -> Tensor:
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter or buffer has no shape yet.
+    """Return whether a parameter or buffer has no shape yet.
 
     Args:
         param: the parameter or buffer.

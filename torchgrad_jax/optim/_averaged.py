@@ -49,7 +49,7 @@ class AveragedModel(Module):
         self.use_buffers = use_buffers
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the averaged model computes."""
+        """Return what the averaged model computes."""
         return self.module(*args, **kwargs)
 
     def update_parameters(self, model: Any) -> None:

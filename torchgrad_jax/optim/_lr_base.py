@@ -54,7 +54,7 @@ def values_of(optimizer: Optimizer, key: str) -> list[Any]:
 
 
 def put_rate(group: dict[str, Any], value: Any) -> None:
-    """Set the learning rate; a tensor is overwritten, so that whoever shares it sees the change."""
+    """Set the learning rate; a tensor is overwritten, so that its other users see the change."""
     old: Any = group["lr"]
     if not isinstance(old, Tensor):
         group["lr"] = value

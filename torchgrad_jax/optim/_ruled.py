@@ -109,13 +109,13 @@ def hyper(**values: Any) -> dict[str, Any]:
 
 
 def is_on(coefficient: Any) -> bool:
-    """Whether a coefficient makes a difference; one that is being traced might."""
+    """Return whether a coefficient makes a difference; one that is being traced might."""
     value = coefficient if type(coefficient) is Number else number(coefficient)
     return bool(value != 0) if isinstance(value, float | int) else True
 
 
 def live(group: dict[str, Any]) -> dict[str, Any]:
-    """A group whose learning rate is read anew each time, where the step is being compiled."""
+    """A group whose learning rate is read again each time, where the step is being compiled."""
     lr = group["lr"]
     if type(lr) is not Number:
         return group

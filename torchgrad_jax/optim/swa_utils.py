@@ -20,7 +20,7 @@ from .optimizer import Optimizer
 
 @no_grad()
 def update_bn(loader: Iterable[Any], model: Any, device: Any = None) -> None:
-    """Compute the running statistics of the batch norm layers of a model anew.
+    """Recompute the running statistics of the batch norm layers of a model.
 
     Args:
         loader: batches, or tuples whose first entry is one.

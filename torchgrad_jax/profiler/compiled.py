@@ -35,7 +35,7 @@ class CompiledProfile:
         """Microseconds of one call."""
 
     def lines(self) -> list[tuple[tuple[str, str, int], float, list[Spent]]]:
-        """For each line: (function, file, number), microseconds, and what they went to; the longest first."""
+        """List for each line (function, file, number), microseconds, and what they went to; the longest first."""
         found: dict[tuple[str, str, int], list[Spent]] = {}
         for s in self.spent:
             found.setdefault((s.function, s.file, s.line), []).append(s)
@@ -43,7 +43,7 @@ class CompiledProfile:
         return sorted(rows, key=lambda row: -row[1])
 
     def table(self, row_limit: int = 20) -> str:
-        """The lines that take longest, as text."""
+        """Return the lines that take longest, as text."""
         rows = [f"{'share':>6} {'us':>9}  function, line, and the operations that take longest"]
         for (function, file, line), time, spent in self.lines()[:row_limit]:
             kinds = ", ".join(f"{s.operation} {s.microseconds / max(time, 1e-9):.0%}" for s in spent[:3])
@@ -117,7 +117,7 @@ def profile_compiled(step: Any, *args: Any, calls: int = 5, **kwargs: Any) -> Co
 
     Raises:
         TypeError: if the function is not compiled.
-        RuntimeError: if it runs as it is written.
+        RuntimeError: if it runs eagerly.
 
     Example:
         >>> import torchgrad_jax as torch
@@ -143,7 +143,7 @@ def profile_compiled(step: Any, *args: Any, calls: int = 5, **kwargs: Any) -> Co
 
 
 def _fresh_text(program: Any) -> str:
-    """The optimized program, compiled anew: one from the cache on disk may tell lines of other code."""
+    """The optimized program, compiled again: one from the cache on disk may tell lines of other code."""
     kept = jax.config.jax_compilation_cache_include_metadata_in_key  # type: ignore[attr-defined]
     jax.config.update("jax_compilation_cache_include_metadata_in_key", True)
     try:

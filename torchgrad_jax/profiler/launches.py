@@ -53,7 +53,7 @@ class Launches:
         return sum(row.times for row in self.launched)
 
     def lines(self) -> list[tuple[tuple[str, str, int], int, list[Launched]]]:
-        """For each line: (function, file, number), how many programs, and which; the line with most of them first."""
+        """List for each line (function, file, number), how many programs, and which; the line with most first."""
         found: dict[tuple[str, str, int], list[Launched]] = {}
         for row in self.launched:
             found.setdefault(row[:3], []).append(row)
@@ -61,7 +61,7 @@ class Launches:
         return sorted(rows, key=lambda row: -row[1])
 
     def table(self, row_limit: int = 20) -> str:
-        """The lines that start most programs, as text."""
+        """Return the lines that start most programs, as text."""
         rows = [f"{'starts':>6}  function, line, and the programs that it starts"]
         for (function, file, line), times, launched in self.lines()[:row_limit]:
             names = ", ".join(f"{row.program} {row.times}" if row.times > 1 else row.program for row in launched[:6])

@@ -38,14 +38,14 @@ NONE, WARMUP, RECORD, SAVE = ProfilerAction
 
 
 def supported_activities() -> set[ProfilerActivity]:
-    """What is recorded: the host's activity."""
+    """Return what is recorded: the host's activity."""
     return {ProfilerActivity.CPU}
 
 
 def schedule(
     *, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0, skip_first_wait: int = 0
 ) -> Callable[[int], ProfilerAction]:
-    """A schedule of cycles (wait, warm up, record): a function from the number of a step to what to do in it.
+    """Make a schedule of cycles (wait, warm up, record): a function from the number of a step to what to do in it.
 
     Args:
         wait: steps of a cycle in which nothing happens.
@@ -93,7 +93,7 @@ def _default_schedule_fn(step: int) -> ProfilerAction:
 def tensorboard_trace_handler(
     dir_name: str, worker_name: str | None = None, use_gzip: bool = False
 ) -> Callable[[Any], None]:
-    """For `on_trace_ready`: write each trace into a folder, named as TensorBoard's plugin expects.
+    """Return a function for `on_trace_ready` that writes each trace into a folder, named as TensorBoard expects.
 
     Args:
         dir_name: the folder, made when missing.
@@ -232,5 +232,5 @@ class profile(Recording):
             self._record()
 
     def events(self) -> EventList:
-        """All events by time."""
+        """Return all events by time."""
         return self._result("accessing events")

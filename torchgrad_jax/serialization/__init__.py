@@ -125,7 +125,7 @@ def add_safe_globals(safe_globals: Sequence[Any]) -> None:
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` added."""
+    """Return what `add_safe_globals` added."""
     return list(_safe.values())
 
 

@@ -13,7 +13,7 @@ _chosen = mmap.MAP_PRIVATE
 
 
 def get_default_mmap_options() -> int:
-    """What `set_default_mmap_options` chose; `mmap.MAP_PRIVATE` at first."""
+    """Return what `set_default_mmap_options` chose; `mmap.MAP_PRIVATE` at first."""
     return _chosen
 
 
@@ -66,7 +66,7 @@ _of_thread = threading.local()
 
 
 def skips_data() -> bool:
-    """Whether this thread is inside of `skip_data`."""
+    """Return whether this thread is inside of `skip_data`."""
     return getattr(_of_thread, "skips", False)
 
 

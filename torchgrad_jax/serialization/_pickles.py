@@ -94,7 +94,7 @@ class Machine:
         return 0
 
     def find(self, module: str, name: str) -> Any:
-        """What a global stands for."""
+        """Return what a global stands for."""
         raise Refused(f"Unsupported global: GLOBAL {f'{module}.{name}'[:200]}")
 
     def call(self, func: Any, args: Any) -> Any:
@@ -110,7 +110,7 @@ class Machine:
         raise Refused("no state can be set here")
 
     def persistent(self, pid: Any) -> Any:
-        """What a persistent identifier stands for."""
+        """Return what a persistent identifier stands for."""
         raise Refused("no storages here")
 
     def other(self, name: str) -> None:
@@ -118,7 +118,7 @@ class Machine:
         raise Refused(f"Unsupported operand: {name}, an instruction that checkpoints do not need")
 
     def takes(self, target: Any, kinds: tuple[type, ...]) -> bool:
-        """Whether elements of the file may be put into an object of the file; False leaves them out."""
+        """Return whether elements of the file may be put into an object of the file; False leaves them out."""
         if type(target) not in kinds:
             raise Refused(f"an object of {type(target).__name__} takes no elements")
         return True
@@ -232,7 +232,7 @@ class Machine:
         self.stack.append(value)
 
     def pop_mark(self) -> list[Any]:
-        """What is on the stack above the last mark."""
+        """Return what is on the stack above the last mark."""
         items = self.stack
         self.stack = self.marks.pop()
         return items
@@ -251,7 +251,7 @@ def _elements_of(key: Any) -> int:
 
 
 def _children(x: Any) -> Iterable[Any]:
-    """What a container holds, attributes included."""
+    """Return what a container holds, attributes included."""
     if isinstance(x, _NO_CONTAINERS):
         return ()
     held = dict.values(x) if isinstance(x, dict) else x

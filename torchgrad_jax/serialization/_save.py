@@ -278,7 +278,7 @@ def save_to(obj: Any, f: Any, protocol: int, zipped: bool = True) -> None:
 
 
 def _written(obj: Any, protocol: int, zipped: bool, top: str) -> Callable[[Any], None]:
-    """What writes an object to a file. The object is pickled first: one that cannot be leaves no file open."""
+    """Return what writes an object to a file. The object is pickled first: one that cannot be leaves no file open."""
     buffer = io.BytesIO()
     pickler = (_Pickler if zipped else _LegacyPickler)(buffer, protocol)
     pickler.dump(obj)

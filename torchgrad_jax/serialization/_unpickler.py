@@ -164,7 +164,7 @@ def full_name(module: str, name: str) -> str:
 
 
 def special(full: str, tensors: Tensors) -> Named | None:
-    """What torch's own names in checkpoints stand for."""
+    """Return what torch's own names in checkpoints stand for."""
     module, _, name = full.rpartition(".")
     if module in ("torch", "torch.storage", "torch.cuda") and name in STORAGES:
         return Named(StorageKind(STORAGES[name]))
@@ -195,10 +195,10 @@ class SafeUnpickler(Machine):
         if full in self.allowed:
             return self.allowed[full]
         if full not in self.named:
-            self.named[full] = self._found(full)
+            self.named[full] = self._look_up(full)
         return self.named[full]
 
-    def _found(self, full: str) -> Any:
+    def _look_up(self, full: str) -> Any:
         if full in PLAIN:
             return Named(None, functools.partial(PLAIN[full], self))
         found = special(full, self.tensors)

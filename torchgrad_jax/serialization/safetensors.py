@@ -149,7 +149,7 @@ class safe_open:
         return list(self._opened().offset_keys())
 
     def metadata(self) -> dict[str, str] | None:
-        """What the writer said besides."""
+        """Return what the writer said besides."""
         return self._opened().metadata()
 
     def get_tensor(self, name: str) -> Any:

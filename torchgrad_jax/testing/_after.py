@@ -127,7 +127,7 @@ def _attributes(module: Any, lib: Any) -> Iterator[tuple[str, Any]]:
 
 
 def state_of(made: Any, lib: Any) -> dict[str, Any]:
-    """What an object that has a state says of it."""
+    """Return what an object that has a state says of it."""
     if isinstance(made, lib.nn.Module):
         return state_of_module(made, lib)
     state = made.state_dict()

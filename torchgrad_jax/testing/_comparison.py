@@ -319,7 +319,7 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: str = "",
 ) -> None:
-    """What `assert_close` was before: wider tolerances, dtypes and devices may differ, NaNs agree.
+    """Compare as `assert_close` did before: wider tolerances, dtypes and devices may differ, NaNs agree.
 
     Args:
         actual: a tensor, or what one can be made of.

@@ -32,7 +32,7 @@ class _Flow:
         """Tensors whose storages are known; while they live no other storage has the same key."""
 
     def of(self, t: Any) -> set[str]:
-        """What a tensor was computed in."""
+        """Return what a tensor was computed in."""
         return self.inside.get(t.untyped_storage()._cdata, set()) | {dtype_name(t)}
 
     def note(self, operator: Any, given: Any, out: Any) -> None:

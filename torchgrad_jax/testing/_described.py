@@ -67,7 +67,7 @@ def tensor_of(lib: Any, array: Any) -> Any:
 
 
 def facts_of(t: Any, names: Iterable[str], failed: Callable[[Exception], Any] | None = None) -> dict[str, Any]:
-    """What a tensor says of itself; with `failed` that of the error of a fact that cannot be asked."""
+    """Return what a tensor says of itself; with `failed` that of the error of a fact that cannot be asked."""
     found = {}
     for name in names:
         try:

@@ -183,7 +183,7 @@ class Comparison:
         measured: dict[bool, Any] = {}
 
         def movement(name: str, more: bool) -> Any:
-            more = more and kind != STEPS  # steps of an optimizer are compiled anew for each move
+            more = more and kind != STEPS  # steps of an optimizer are compiled again for each move
             if more not in measured:
                 measured[more] = self._movements(kind, draw, want, more)
             return measured[more].get(name, 0.0)

@@ -140,7 +140,7 @@ class FileCheck:
         return self._add("CHECK-DAG", text)
 
     def check_regex(self, text: str, /) -> FileCheck:
-        """What the regular expression matches comes next."""
+        """Return what the regular expression matches comes next."""
         return self._add("CHECK-REGEX", text)
 
     def check_source_highlighted(self, text: str, /) -> FileCheck:

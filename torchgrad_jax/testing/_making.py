@@ -52,7 +52,7 @@ def make_tensor(
     exclude_zero: bool = False,
     memory_format: Any = None,
 ) -> Tensor:
-    """A tensor of uniformly random numbers.
+    """Make a tensor of uniformly random numbers.
 
     Args:
         *shape: its shape.

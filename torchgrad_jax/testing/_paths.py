@@ -19,7 +19,7 @@ class Container:
         return f"{self.kind if self.type_name == self.kind else self.type_name} of {self.size}"
 
     def differs(self, other: Any, exactly: bool) -> bool:
-        """Whether another value is another container; of another type only where types count `exactly`."""
+        """Return whether another value is another container; of another type only where types count `exactly`."""
         if not isinstance(other, Container) or (self.kind, self.size) != (other.kind, other.size):
             return True
         return exactly and self.type_name != other.type_name

@@ -380,7 +380,7 @@ def _tangent(ad: Any, t: Any) -> Any:
 
 
 def moving(name: str, x: Any) -> bool:
-    """Whether an input or a part of a module's state is differentiated by: all floating ones but buffers."""
+    """Return whether an input or a part of a module's state is differentiated by: all floating ones but buffers."""
     return inexact(x) and not name.startswith("buffer")
 
 

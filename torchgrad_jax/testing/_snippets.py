@@ -150,7 +150,7 @@ def _code(text: str) -> tuple[Any, ...] | None:
 
 
 def _parts(code: types.CodeType) -> tuple[Any, ...]:
-    """What tells one lambda of a line from another; names from a closure are global when it stands alone."""
+    """Return what tells one lambda of a line from another; names from a closure are global when it stands alone."""
     constants = [c if not isinstance(c, types.CodeType) else _parts(c) for c in code.co_consts]
     return {*code.co_names, *code.co_freevars}, code.co_varnames, repr(constants)
 

@@ -23,14 +23,14 @@ class Tolerance:
 
     Attributes:
         rtol: the share of the expected element.
-        atol: the share of the terms, which whoever compares knows, measures or takes for 1.
+        atol: the share of the terms, which the caller knows, measures or takes for 1.
     """
 
     rtol: float
     atol: float
 
     def scaled(self, factor: float) -> Tolerance:
-        """Both shares times a factor; whoever calls this says why."""
+        """Both shares times a factor; the caller says why."""
         return Tolerance(self.rtol * factor, self.atol * factor)
 
 
@@ -64,7 +64,7 @@ Move = tuple[float, int]
 
 
 def inexact(x: Any) -> bool:
-    """Whether something is an array of floating or complex numbers."""
+    """Return whether something is an array of floating or complex numbers."""
     return hasattr(x, "dtype") and jnp.issubdtype(x.dtype, jnp.inexact)
 
 
@@ -152,7 +152,7 @@ def movements(
 
 
 def may_be_rounding(got: Any, want: Any, off: np.ndarray) -> bool:
-    """Whether elements that differ by more than allowed are so near that it pays to look at more moves."""
+    """Return whether elements that differ by more than allowed are so near that it pays to look at more moves."""
     x, y = wide(got), wide(want)
     with np.errstate(all="ignore"):
         return bool(np.all(np.abs(x - y)[off > 0] <= 1e-3 * np.max(np.abs(y), initial=1.0)))
@@ -206,7 +206,7 @@ def differs(got: Any, want: Any, rtol: float, movement: Any = 0.0, absolute: flo
 
 
 def _same(x: np.ndarray, y: np.ndarray, rtol: float, least: float) -> np.ndarray:
-    """Whether parts of complex numbers are alike, of which others may be infinite or NaN."""
+    """Return whether parts of complex numbers are alike, of which others may be infinite or NaN."""
     near = np.isfinite(y) & (np.abs(x - y) <= np.maximum(rtol * np.abs(y), least))
     return near | (x == y) | (np.isnan(x) & np.isnan(y))
 

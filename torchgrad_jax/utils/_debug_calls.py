@@ -18,7 +18,7 @@ from . import _pytree
 
 
 class TensorIdTracker:
-    """Gives tensors numbers, in the order in which they are met."""
+    """Gives tensors numbers, in the order in which they come."""
 
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[Any, int]] = {}
@@ -64,7 +64,7 @@ class _DebugCall(abc.ABC):
 
     @abc.abstractmethod
     def name(self) -> str:
-        """What was called."""
+        """Return what was called."""
 
     @abc.abstractmethod
     def render(self, attributes: Sequence[str] = ()) -> str:

@@ -7,5 +7,5 @@ from typing import Any
 
 
 def all_same_mode(modes: Any) -> bool:
-    """Whether all modes of a list are the first one."""
+    """Return whether all modes of a list are the first one."""
     return all(mode == modes[0] for mode in modes)

@@ -63,7 +63,7 @@ class Logs:
         self.forward, self.again = Log(), Log()
 
     def contexts(self) -> tuple[Log, Log]:
-        """What `context_fn` gives."""
+        """Return what `context_fn` gives."""
         return self.forward, self.again
 
     def explaining(self, unpack: Callable[[Any], Tensor]) -> Callable[[Any], Tensor]:

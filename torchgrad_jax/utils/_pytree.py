@@ -64,7 +64,7 @@ def _get_node_type(tree: Any) -> Any:
 
 
 def tree_is_leaf(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> bool:
-    """Whether something is no container."""
+    """Return whether something is no container."""
     return (is_leaf is not None and is_leaf(tree)) or _tree._parts(tree) is None
 
 
@@ -72,7 +72,7 @@ _is_leaf = tree_is_leaf
 
 
 def is_namedtuple_instance(obj: Any) -> bool:
-    """Whether something is a named tuple."""
+    """Return whether something is a named tuple."""
     return is_namedtuple(type(obj))
 
 
@@ -80,19 +80,19 @@ _is_namedtuple_instance = is_namedtuple_instance
 
 
 def is_structseq(obj: Any) -> bool:
-    """Whether something is one of the tuples with names that C makes, or a class of such."""
+    """Return whether something is one of the tuples with names that C makes, or a class of such."""
     kind = obj if isinstance(obj, type) else type(obj)
     counts = (getattr(kind, n, None) for n in ("n_fields", "n_sequence_fields", "n_unnamed_fields"))
     return kind.__bases__ == (tuple,) and all(isinstance(n, int) for n in counts)
 
 
 def is_structseq_class(cls: Any) -> bool:
-    """Whether something is a class of the tuples with names that C makes."""
+    """Return whether something is a class of the tuples with names that C makes."""
     return isinstance(cls, type) and is_structseq(cls)
 
 
 def is_structseq_instance(obj: Any) -> bool:
-    """Whether something is one of the tuples with names that C makes."""
+    """Return whether something is one of the tuples with names that C makes."""
     return is_structseq(type(obj))
 
 
@@ -129,7 +129,7 @@ def tree_map(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Any = No
 
 
 def map_only(type_or_types_or_pred: Any, /) -> Callable[[Callable[[Any], Any]], Any]:
-    """Turns a function into one that lets everything pass that is not of some classes."""
+    """Turn a function into one that lets everything pass that is not of some classes."""
 
     def wrap(func: Callable[[Any], Any]) -> Callable[[Any], Any]:
         @functools.wraps(func)
@@ -161,7 +161,7 @@ def tree_map_only_(type_or_types: Any, func: Callable[[Any], Any], tree: Any, is
 
 
 def _is_of(x: Any, type_or_types: Any) -> bool:
-    """Whether a leaf is of some classes, or passes a predicate in their place."""
+    """Return whether a leaf is of some classes, or passes a predicate in their place."""
     if isinstance(type_or_types, type | tuple) or hasattr(type_or_types, "__args__"):
         return isinstance(x, type_or_types)
     predicate: Any = type_or_types
@@ -174,12 +174,12 @@ def tree_iter(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> Iterab
 
 
 def tree_all_only(type_or_types: Any, pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:
-    """Whether something holds for all leaves of some classes."""
+    """Return whether something holds for all leaves of some classes."""
     return all(pred(x) for x in tree_leaves(tree, is_leaf) if _is_of(x, type_or_types))
 
 
 def tree_any_only(type_or_types: Any, pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:
-    """Whether something holds for a leaf of some classes."""
+    """Return whether something holds for a leaf of some classes."""
     return any(pred(x) for x in tree_leaves(tree, is_leaf) if _is_of(x, type_or_types))
 
 
@@ -255,19 +255,19 @@ def tree_map_with_path(func: Callable[..., Any], tree: Any, *rests: Any, is_leaf
 
 
 def key_get(obj: Any, kp: Iterable[Any]) -> Any:
-    """What is at the end of a path."""
+    """Return what is at the end of a path."""
     for key in kp:
         obj = key.get(obj)
     return obj
 
 
 def tree_all(pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:
-    """Whether something holds for all leaves."""
+    """Return whether something holds for all leaves."""
     return all(map(pred, tree_leaves(tree, is_leaf)))
 
 
 def tree_any(pred: Callable[[Any], bool], tree: Any, is_leaf: Any = None) -> bool:
-    """Whether something holds for a leaf."""
+    """Return whether something holds for a leaf."""
     return any(map(pred, tree_leaves(tree, is_leaf)))
 
 

@@ -56,7 +56,7 @@ class _Kept:
                 self.watched.append((t._vc, t._vc.version))
 
     def mutated(self) -> bool:
-        """Whether somebody wrote to the result since."""
+        """Return whether somebody wrote to the result since."""
         return any(vc.version != then for vc, then in self.watched)
 
 

@@ -32,7 +32,7 @@ def _refuse(grads: Any) -> None:
 
 
 def swap_tensors(t1: Any, t2: Any) -> None:
-    """Let each of two tensors become the other, for whoever holds them: values, class, attributes, gradient, history.
+    """Let each of two tensors become the other, for all that hold them: values, class, attributes, gradient, history.
 
     Args:
         t1: a tensor.

@@ -40,7 +40,7 @@ class MappingKey:
         return f"[{self.key!r}]"
 
     def get(self, mapping: Any) -> Any:
-        """What is there."""
+        """Return what is there."""
         return mapping[self.key]
 
 
@@ -54,7 +54,7 @@ class SequenceKey:
         return f"[{self.idx!r}]"
 
     def get(self, sequence: Any) -> Any:
-        """What is there."""
+        """Return what is there."""
         return sequence[self.idx]
 
 
@@ -68,7 +68,7 @@ class GetAttrKey:
         return f".{self.name}"
 
     def get(self, obj: Any) -> Any:
-        """What is there."""
+        """Return what is there."""
         return getattr(obj, self.name)
 
 
@@ -156,14 +156,14 @@ def _deque_unflatten(values: Iterable[Any], context: Any) -> deque[Any]:
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether something is a named tuple, or a class of such."""
+    """Return whether something is a named tuple, or a class of such."""
     kind = obj if isinstance(obj, type) else type(obj)
     fields = getattr(kind, "_fields", None)
     return issubclass(kind, tuple) and isinstance(fields, tuple) and callable(getattr(kind, "_make", None))
 
 
 def is_namedtuple_class(cls: Any) -> bool:
-    """Whether something is a class of named tuples."""
+    """Return whether something is a class of named tuples."""
     return isinstance(cls, type) and is_namedtuple(cls)
 
 
@@ -334,5 +334,5 @@ def register_constant(cls: type) -> None:
 
 
 def is_constant_class(cls: Any) -> bool:
-    """Whether instances of a class were said to be constants."""
+    """Return whether instances of a class were said to be constants."""
     return isinstance(cls, type) and cls in CONSTANT_NODES

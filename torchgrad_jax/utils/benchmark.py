@@ -115,7 +115,7 @@ class Measurement:
         return min(max(math.floor(math.log10(self.median / doubt)), 1), 4)
 
     def meets_confidence(self, threshold: float = 0.1) -> bool:
-        """Whether the middle half of the times spans less than a share of the median."""
+        """Return whether the middle half of the times spans less than a share of the median."""
         return self.iqr / self.median < threshold
 
     def __repr__(self) -> str:
@@ -192,7 +192,7 @@ class Timer:
         return max(self._timer.timeit(number), 1e-9)
 
     def _measured(self, number: int, measure: Callable[[], list[float]]) -> Measurement:
-        """What `measure` gives, with the number of threads that was asked for."""
+        """Return what `measure` gives, with the number of threads that was asked for."""
         before = get_num_threads()
         set_num_threads(self._task_spec.num_threads)
         try:
@@ -319,7 +319,7 @@ class Compare:
 
 
 def _row(m: Measurement) -> tuple[int, str]:
-    """What makes a row of a table: the number of threads, and a name."""
+    """Return what makes a row of a table: the number of threads, and a name."""
     name = m.sub_label or m.stmt
     return m.num_threads, name if m.env is None else f"({m.env}) {name}"
 

@@ -199,7 +199,7 @@ class FlopCounterMode(events.Observer):
             self.flop_counts[name][op] += flops
 
     def get_total_flops(self) -> int:
-        """How many operations in all."""
+        """Return how many operations in all."""
         return sum(self.flop_counts["Global"].values())
 
     def get_flop_counts(self) -> dict[str, dict[Any, int]]:

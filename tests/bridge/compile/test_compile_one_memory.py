@@ -317,7 +317,7 @@ def test_an_error_leaves_what_the_function_keeps_beside_a_new_attribute(shares):
 
     with pytest.raises(IndexError):
         step(tg.ones(2), tg.tensor(7))
-    if shares:  # no program makes such a tensor: the call runs as it is written, and leaves what that leaves
+    if shares:  # no program makes such a tensor: the call runs eagerly, and leaves what that leaves
         assert step.counts["eager"] == 1
         assert list(vars(holder)) == ["kept", "weights"]
         assert holder.kept.tolist() == [1.0, 1.0]

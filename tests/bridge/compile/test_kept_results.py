@@ -256,7 +256,7 @@ def test_a_function_that_keeps_new_tensors_in_each_call_is_given_up_with_a_warni
             seen.append(x * 2)
 
     f = torch.compile(lambda x: Sink()(x))
-    with pytest.warns(UserWarning, match="runs as it is written"):
+    with pytest.warns(UserWarning, match="runs eagerly"):
         results = [f(torch.ones(2)) for _ in range(6)]
     assert results == [None] * 6
     assert len(seen) == 6

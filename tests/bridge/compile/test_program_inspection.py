@@ -191,7 +191,7 @@ def test_what_is_explained(capsys):
     step.explain()
     text = capsys.readouterr().out
     for line in (
-        "1 program; traced once, run 3 times, as it is written 0 times",
+        "1 program; traced once, run 3 times, eager 0 times",
         "arguments               float32 (3, 4), int64 (2,)",
         "net.0.weight float32 (4, 4)",
         "opt.state[net.0.weight]['exp_avg'] float32 (4, 4)",

@@ -456,7 +456,7 @@ def test_casts_that_an_unfinished_block_has_left_are_not_used(way, monkeypatch):
     assert_stays(Autocast, way)
 
 
-# A compiled model inside of a checkpoint runs as it is written: what it saves goes through the checkpoint's hooks.
+# A compiled model inside of a checkpoint runs eagerly: what it saves goes through the checkpoint's hooks.
 @pytest.mark.parametrize(
     ("make", "way"), [(make, way) for make in PARTS for way in WAYS if (make, way) != (Checkpointed, "model")]
 )

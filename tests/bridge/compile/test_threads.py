@@ -202,7 +202,7 @@ def test_a_function_that_starts_threads_runs_as_it_is_written(way):
         return x * 2
 
     fast = torch.compile(threaded)
-    with pytest.warns(UserWarning, match="is handed on|it reaches") as told:  # by what numbers threads
+    with pytest.warns(UserWarning, match="is passed on|it reaches") as told:  # by what numbers threads
         assert [fast(torch.ones(())).item() for _ in range(6)] == [2] * 6
     assert len(told) == 1
     assert fast.counts == {"traced": 0, "run": 0, "eager": 6}

@@ -66,7 +66,7 @@ def test_several_operators_of_one_function(form):
 
 @pytest.mark.parametrize("form", [jitted, rematerialised, nested], ids=lambda f: f.__name__)
 def test_after_calls_by_jax(form):
-    """JAX keeps the tensor's values as constants; an operator reads them anew."""
+    """JAX keeps the tensor's values as constants; an operator reads them again."""
     holder = Holder()
     f = form(holder)
     with torch.no_grad():

@@ -115,7 +115,7 @@ def test_a_trace_may_end_while_another_one_is_looked_for(monkeypatch):
 
 
 def test_kernels_that_are_made_meanwhile_leave_tensors_inside_of_their_transform():
-    """The mark of a write counts once inside of a transform, also where operators are met first there."""
+    """The mark of a write counts once inside of a transform, also where operators are called there first."""
     versions = []
 
     class Doubled(tg.autograd.Function):

@@ -326,7 +326,7 @@ def gradients_of_inference_mode(m):
 
 @program
 def selections_of_nothing(m):
-    """The gradient of a recorded pass depends on what its formula reads, and be it nothing."""
+    """The gradient of a recorded pass depends on what its formula reads, even if that is nothing."""
     found = []
     for shape, mask in (((0, 3), (0, 3)), ((2, 3), (2, 3)), ((2, 3), (3,)), ((), ())):
         x = m.ones(shape, dtype=m.float64, requires_grad=True)

@@ -156,7 +156,7 @@ PROGRAMS = {
     "a view that was written to is the second root": lambda m, a: (
         w := a[1:], v := w[0], (w * w).sum().backward(inputs=[v], retain_graph=True), v.exp_(),
         m.autograd.grad([w, v], [w, w], [m.ones_like(w), m.ones_like(v)])),
-    "a node without a derivative raises where it runs, whoever waits for it": lambda m, a: (
+    "a node without a derivative raises where it runs, whichever thread waits for it": lambda m, a: (
         y := a // 2, attempt(lambda: m.autograd.backward(y.sum(), inputs=[y], create_graph=True)),
         m.autograd.grad(y.sum(), [y])[0].tolist()),
     "the gradient of asinh_ is refused": lambda a: (

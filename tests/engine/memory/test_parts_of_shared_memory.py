@@ -1,4 +1,4 @@
-"""Parts of a large tensor whose memory NumPy has are read and written where they are, whoever wrote last."""
+"""Parts of a large tensor whose memory NumPy has are read and written where they are, whichever side wrote last."""
 
 import random
 

@@ -139,7 +139,7 @@ def second_derivatives_of_products_of_several_zeros(m):
     """The first are 0, the second are not: those of the two zeros are the product of the others."""
     found = []
     rows = ([0.0, 0, 6, 1], [0.0, 2, 0, 5], [0.0, 0, 0, 2], [0.0, 3, 4, 1])
-    for values in (*rows, [[0.0, 0], [3, 4]]):  # each shape is compiled anew
+    for values in (*rows, [[0.0, 0], [3, 4]]):  # each shape is compiled again
         x = m.tensor(values, dtype=m.float64, requires_grad=True)
         for fn in (
             lambda x: x.prod(),

@@ -1,4 +1,4 @@
-"""Templates: shapes that were never met are traced no more, and nothing about a call is lost by that."""
+"""Templates: new shapes are traced no more, and nothing about a call is lost by that."""
 
 import logging
 import weakref

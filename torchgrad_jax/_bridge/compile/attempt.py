@@ -140,7 +140,7 @@ class Attempt:
         surely(self.watch.undo_call)
 
     def undo_trace(self, outcome: AsIs) -> None:
-        """Before the function runs as it is written: nobody may see an effect of it twice."""
+        """Before the function runs eagerly: nobody may see an effect of it twice."""
         surely(self.numbers.restore)
         left = self.watch.undo_trace()
         if left is not None:

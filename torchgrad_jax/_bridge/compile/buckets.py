@@ -204,7 +204,7 @@ def _write_back(padded: Sequence[tuple[Tensor, Tensor]]) -> None:
 
 
 def _mask(size: int, bucket: int, rows: int | None) -> Tensor:
-    """What is no padding; once for each of the steps of `many`."""
+    """Return what is no padding; once for each of the steps of `many`."""
     m = meta((bucket,), dtypes.bool_, devices.default_device())
     mask = make(put(np.arange(bucket) < size, m.device), m)
     return mask if rows is None else mask.expand(rows, bucket)

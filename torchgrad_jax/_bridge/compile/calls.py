@@ -83,7 +83,7 @@ class Call(NamedTuple):
             elif not plain_numbers and is_array_input(x):
                 key.append((jax.Array, jax.typeof(x)))
                 tensors.append(tensor_for(x, flat))
-            elif batches.comes_anew(x):  # its class is one of them from here on
+            elif batches.is_new_each_call(x):  # its class is one of them from here on
                 return cls.of(args, kwargs, mode, batches, plain_numbers=plain_numbers)
             else:
                 key.append(id(x))
@@ -108,7 +108,7 @@ class Ran(NamedTuple):
 
 
 class How(enum.Enum):
-    """For how long a function runs as it is written."""
+    """For how long a function runs eagerly."""
 
     NOW = "this call, of which nothing is noted"
     NOTED = "this call; the reason is noted"
@@ -118,7 +118,7 @@ class How(enum.Enum):
 
 
 class AsIs(NamedTuple):
-    """The function has to run as it is written, and all that an attempt has done is undone."""
+    """The function has to run eagerly, and all that an attempt has done is undone."""
 
     why: BaseException | str
     how: How

@@ -33,7 +33,7 @@ def compile(
     shapes: dict[str, str] | None = None,
     verify: int | str | None = None,
 ) -> Any:
-    """A function (or module) compiled with all that it does: results, writes, gradients, random draws.
+    """Compile a function (or module) with all that it does: results, writes, gradients, random draws.
 
     The first call with arguments of some kind runs the Python code once, on tracers, to find the steps that it
     takes and the tensors from outside that it reads and writes; later calls run those steps as one XLA
@@ -42,7 +42,7 @@ def compile(
     Args:
         model: a function or an `nn.Module`. Left out, `compile` is a decorator with arguments.
         fullgraph: a function is always compiled whole; True raises for one that cannot be even with
-            `torch._dynamo.config.suppress_errors`, and for generators, which otherwise run as they are written.
+            `torch._dynamo.config.suppress_errors`, and for generators, which otherwise run eagerly.
         dynamic: True warns: each combination of shapes is compiled for itself, as with False and None.
         backend: "inductor" and the other names of torch all mean XLA; "eager" runs the function as it is. A
             function is refused: there is no graph of torch's operators for it.
@@ -60,9 +60,9 @@ def compile(
             next of these. For each name the function is given a tensor of bools, `length_mask`, that says what is
             no padding.
         verify: before every so many runs the function is traced again, and has to give the program that is in use;
-            `StaleProgramError` says where the two part. "warn" checks each run, warns, and runs the function as it is
-            written; 0 is for no check. `TORCHGRAD_JAX_VERIFY` in the environment says it for every compiled function.
-            Left out, a function is checked within one per cent of its time, warns, and is traced anew.
+            `StaleProgramError` says where the two part. "warn" checks each run, warns, and runs the function
+            eagerly; 0 is for no check. `TORCHGRAD_JAX_VERIFY` in the environment says it for every compiled function.
+            Left out, a function is checked within one per cent of its time, warns, and is retraced.
         shapes: the dimensions of the arguments that `buckets` names, as `{"x": "_, length", "y": "..., length"}`.
 
     Returns:
@@ -155,7 +155,7 @@ caches.OTHERS["programs"] = (_programs, _forget_programs)
 
 
 def of_function(fn: Any, settings: dict[str, Any]) -> Compiled:
-    """The compiled form of a function; a generator runs as it is written."""
+    """The compiled form of a function; a generator runs eagerly."""
     written = inspect.iscoroutinefunction(fn) or inspect.isgeneratorfunction(fn)
     if written and settings["fullgraph"]:
         raise Unsupported("torch.compile cannot compile a generator or a coroutine")

@@ -37,7 +37,7 @@ from .arguments.keys import recompile
 from .attempt import Attempt, Function
 from .calls import Again, AsIs, Call, How, Outcome, Ran, Request, WithPlainNumbers
 from .function_modes import autocast_off
-from .inspection import Lowered, ProgramInspected, explanation, lowered
+from .inspection import Lowered, ProgramInspected, explanation, folded, lowered
 from .many_steps import Batches, StepsDone, run_all
 from .patience import Patience
 from .plans.batches import largest_batch, plans_of
@@ -61,7 +61,7 @@ Run = Callable[[Entry, Any], Any]
 class Compiled:
     """A function compiled for the kinds of arguments that it is called with.
 
-    A call ends in an `Outcome`: its program has run, or the function runs as it is written. `Programs` keeps programs,
+    A call ends in an `Outcome`: its program has run, or the function runs eagerly. `Programs` keeps programs,
     `Attempt` makes one, and `Patience` decides what becomes of a function that has none.
     """
 
@@ -100,7 +100,7 @@ class Compiled:
 
     @property
     def reasons(self) -> list[str]:
-        """Why it was traced again or ran as it is written, in order."""
+        """Why it was traced again or ran eagerly, in order."""
         return self.patience.reasons
 
     def reset(self) -> None:
@@ -180,7 +180,7 @@ class Compiled:
         return run_all(call, batches)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
-        """The program for these arguments, to be looked at: nothing is run, and nothing outside changes.
+        """Return the program for these arguments, to be looked at: nothing is run, and nothing outside changes.
 
         Args:
             args, kwargs: as for a call.
@@ -190,7 +190,7 @@ class Compiled:
             `collectives()` and `compile()`; `backward` is the one of the backward pass, if the program has one.
 
         Raises:
-            RuntimeError: if the function runs as it is written.
+            RuntimeError: if the function runs eagerly.
 
         Example:
             >>> import torchgrad_jax as torch
@@ -216,7 +216,7 @@ class Compiled:
             args, kwargs: as for a call.
 
         Raises:
-            RuntimeError: if the function runs as it is written, or if its program calls functions of this process.
+            RuntimeError: if the function runs eagerly, or if its program calls functions of this process.
 
         Example:
             >>> import tempfile
@@ -260,12 +260,10 @@ class Compiled:
             return inspected.result
         assert isinstance(outcome, AsIs)
         self.patience.book(outcome)
-        raise RuntimeError(
-            f"torch.compile: there is no program to look at, the function runs as it is written: {outcome.why}"
-        )
+        raise RuntimeError(f"torch.compile: there is no program to look at, the function runs eagerly: {outcome.why}")
 
     def plan(self, *args: Any, **kwargs: Any) -> Plan:
-        """What the program for these arguments needs on the hardware of `interop.target`, which need not be here.
+        """Say what the program for these arguments needs on the hardware of `interop.target`, which need not be here.
 
         Where the arguments are on the target, the function is called once before, on shapes alone, as a training
         script does: then the state of its optimizer is part of the program.
@@ -278,7 +276,7 @@ class Compiled:
             64-bit arithmetic that is emulated. `print` shows it as a table.
 
         Raises:
-            RuntimeError: if there is no target, or if the function runs as it is written.
+            RuntimeError: if there is no target, or if the function runs eagerly.
         """
         target = self._target()
         tensors = [x for x in jax.tree.leaves((args, kwargs)) if isinstance(x, Tensor)]
@@ -287,7 +285,7 @@ class Compiled:
         return plan_of(target, self.lower(*args, **kwargs))
 
     def plan_by_layers(self, *args: Any, **kwargs: Any) -> Plan:
-        """As `plan`, for a model with many equal layers: 2 of them are compiled, then 4, and a line gives the others.
+        """Plan a model with many equal layers: 2 of them are compiled, then 4, and a line gives the others.
 
         The plan says so in `layers`.
 
@@ -300,7 +298,7 @@ class Compiled:
         return plan_by_layers(self.fn, device_of(self._target()), lambda: self.plan(*args, **kwargs))
 
     def largest_batch(self, *args: Any, **kwargs: Any) -> int:
-        """With how many samples the program fits into the memory of `interop.target`; see `plan`.
+        """Return with how many samples the program fits into the memory of `interop.target`; see `plan`.
 
         The batch is the first dimension that most of the tensors among the arguments share. The step is compiled for
         it, for twice as many samples, and for the result.
@@ -312,7 +310,7 @@ class Compiled:
             The number of samples; 0 if the step fits with none.
 
         Raises:
-            RuntimeError: if there is no target, if the function runs as it is written, or if no argument has a batch.
+            RuntimeError: if there is no target, if the function runs eagerly, or if no argument has a batch.
         """
         first = self.plan(*args, **kwargs)
         return largest_batch(plans_of(self._target(), self.lower), (args, kwargs), first)
@@ -328,6 +326,10 @@ class Compiled:
     def explain(self) -> None:
         """Print what the programs of the function read, write, keep and check, and why it was traced again."""
         print(explanation(self, explain.place(self.fn)))  # noqa: T201 - asked for
+
+    def _repr_html_(self) -> str:
+        """Return what `explain` prints, folded below its first line, which a notebook shows."""
+        return folded(explanation(self, explain.place(self.fn)))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], run: Run) -> Any:
         """Find or make the program for these arguments, and `run` it; or run the function."""
@@ -450,7 +452,7 @@ class Compiled:
         return entry.why_stale(call.inputs) if found is None else found
 
     def traced_again(self, call: Call, entry: Entry | None = None) -> CompiledProgram | None:
-        """The program that another trace gives, which is not run; what the trace did is undone.
+        """Return the program that another trace gives, which is not run; what the trace did is undone.
 
         Args:
             call: the call.

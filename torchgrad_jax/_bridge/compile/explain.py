@@ -33,8 +33,8 @@ def traced_again(fn: Any, why: str) -> None:
 
 
 def not_run(fn: Any, why: Any) -> None:
-    """Log that a function runs as it is written in this call, although there is a program."""
-    tell("recompiles", f"{name_of(fn)}: runs as it is written this time: {why}")
+    """Log that a function runs eagerly in this call, although there is a program."""
+    tell("recompiles", f"{name_of(fn)}: runs eagerly this time: {why}")
 
 
 def plain_numbers(fn: Any, why: Any) -> None:
@@ -55,19 +55,19 @@ def with_constants(key: Any, constants: Sequence[Any]) -> Any:
 def given_up(fn: Any, why: Any) -> None:
     """Say that a function is no longer compiled."""
     _warn(
-        f"torch.compile: {place(fn)} is not compiled from now on, but runs as it is written, since each call does "
+        f"torch.compile: {place(fn)} is not compiled from now on, but runs eagerly, since each call does "
         f"something in Python that a program cannot repeat: {why}. {_WAY_OUT}"
     )
 
 
 def never_compiled(fn: Any, why: Any) -> None:
     """Say that a function is not compiled at all, for something that it asks for."""
-    _warn(f"torch.compile: {place(fn)} is not compiled, but runs as it is written: {why}. {_WAY_OUT}")
+    _warn(f"torch.compile: {place(fn)} is not compiled, but runs eagerly: {why}. {_WAY_OUT}")
 
 
 def stale(text: str) -> None:
     """Say that a program is stale, where a check has found that."""
-    _warn(f"{text}. It runs as it is written this time")
+    _warn(f"{text}. It runs eagerly this time")
 
 
 def limit_reached(fn: Any, limit: int, keys: Sequence[Any]) -> None:
@@ -139,7 +139,7 @@ _TOLD: set[str] = set()
 
 def unsupported(fn: Any, error: BaseException) -> None:
     """Say that a function cannot be compiled, where that is no error; torch breaks graphs silently."""
-    text = f"{name_of(fn)} runs as it is written: {error}"
+    text = f"{name_of(fn)} runs eagerly: {error}"
     if POLICY.graph_breaks:
         tell("graph_breaks", text)
     else:

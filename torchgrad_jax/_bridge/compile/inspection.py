@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from html import escape
 from typing import Any, NamedTuple
 
 import jax
@@ -164,13 +165,19 @@ def operators_of(jaxpr: Any) -> list[str]:
 # --- in words -------------------------------------------------------------------------------------
 
 
+def folded(text: str) -> str:
+    """Return lines of text as HTML that shows the first one, and the others on a click."""
+    first, _, rest = text.partition("\n")
+    return f"<details><summary><code>{escape(first)}</code></summary><pre>{escape(rest)}</pre></details>"
+
+
 def explanation(compiled: Any, place: str) -> str:
     """What is known of a compiled function, as lines of text."""
     counts = compiled.counts
     programs = [entry for entries in compiled.programs.by_key.values() for entry in entries]
     lines = [
         f"{place}: {_some(len(programs), 'program')}; traced {_times(counts['traced'])}, run {_times(counts['run'])}, "
-        f"as it is written {_times(counts['eager'])}"
+        f"eager {_times(counts['eager'])}"
     ]
     if compiled.patience.written:
         lines.append("  It is not compiled any more.")

@@ -141,7 +141,7 @@ def _stack(rows: list[Any]) -> Any:
 
 
 def is_steady(entry: Entry) -> bool:
-    """Whether a program may be run again after itself, whatever it computed."""
+    """Return whether a program may be run again after itself, whatever it computed."""
     program, traced = entry.program, entry.program.traced
     if (
         entry.switches
@@ -330,7 +330,7 @@ class Loop:
         return self._done(arrays, python_results, args, steps, lambda i: self._row(inputs, batches, at + i))
 
     def _fails_at_once(self, args: Sequence[Any], hosted: Sequence[Any]) -> bool:
-        """Whether a check of the first step fails that does not wait for the program."""
+        """Return whether a check of the first step fails that does not wait for the program."""
         checks, sources = self.program.checks, self.program.traced.sources
         if checks is None:
             return False
@@ -428,7 +428,7 @@ class Loop:
 
 
 def _is_argument(o: Any) -> bool:
-    """Whether a result is one of the step's arguments, or a view of one."""
+    """Return whether a result is one of the step's arguments, or a view of one."""
     return isinstance(o, OutsideTensor | OutsideView) and isinstance(o.of, int)
 
 

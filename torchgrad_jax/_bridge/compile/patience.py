@@ -1,6 +1,6 @@
 """What a compiled function has learned from its calls: how it is to be traced, and how long it is worth the trouble.
 
-Whatever makes a call run as it is written comes to `Patience.book`, as an `AsIs`.
+Whatever makes a call run eagerly comes to `Patience.book`, as an `AsIs`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Patience:
 
     Args:
         fn: the function.
-        fullgraph: whether it must not run as it is written.
-        written: whether it runs as it is written from the beginning, since there is no use in compiling it.
+        fullgraph: whether it must not run eagerly.
+        written: whether it runs eagerly from the beginning, since there is no use in compiling it.
         counts: how often its programs ran, among others.
         counter: told of each program, if the program that compiles asked for it.
     """
@@ -39,9 +39,9 @@ class Patience:
     ) -> None:
         self._fn, self.fullgraph, self._counts, self._counter = fn, fullgraph, counts, counter
         self.written = self._generates = written
-        """Whether it runs as it is written from now on."""
+        """Whether it runs eagerly from now on."""
         self.reasons: list[str] = []
-        """Why it was traced again or ran as it is written, in order."""
+        """Why it was traced again or ran eagerly, in order."""
         self.plain_numbers = False
         """Whether numbers among the arguments are constants, since tracing with other ones failed."""
         self.plain_places = False
@@ -68,7 +68,7 @@ class Patience:
         self.plain_numbers, self.plain_places = now
 
     def reset(self) -> None:
-        """Begin anew; the reasons stay."""
+        """Begin again; the reasons stay."""
         self.carried.clear()
         self.written, self._wasted = self._generates, 0
 
@@ -110,16 +110,16 @@ class Patience:
             self._give_up(reason or "it makes tensors that are kept outside, new ones in each call")
 
     def take_constants(self, outcome: WithPlainNumbers) -> AsIs | None:
-        """Let more numbers be constants; if all of them are already, the function runs as it is written."""
+        """Let more numbers be constants; if all of them are already, the function runs eagerly."""
         if self.plain_places:
             return AsIs("it asks for the type of a number that is followed", How.ALWAYS)
         self.plain_places, self.plain_numbers = self.plain_numbers, True
         explain.plain_numbers(self._fn, outcome.cause)
         return None
 
-    # -- calls that run as they are written
+    # -- calls that run eagerly
     def book(self, outcome: AsIs) -> None:
-        """Note that a call runs as it is written, and decide what becomes of later ones.
+        """Note that a call runs eagerly, and decide what becomes of later ones.
 
         Raises:
             Unsupported: if it must not.
@@ -159,13 +159,13 @@ class Patience:
             self.reasons.append(why)
 
     def _give_up(self, why: str) -> None:
-        """Run the function as it is written from now on, and say so once."""
+        """Run the function eagerly from now on, and say so once."""
         self.written = True
-        self.reasons.append(f"from now on it runs as it is written: {why}")
+        self.reasons.append(f"from now on it runs eagerly: {why}")
         explain.given_up(self._fn, why)
 
 
 _MOST = 3
 """After how many programs of no further use a function is no longer compiled."""
 _MOST_OF_FULLGRAPH = 1
-"""The same where it must not run as it is written; what only its first call did, such as an import, is none of it."""
+"""The same where it must not run eagerly; what only its first call did, such as an import, is none of it."""

@@ -11,7 +11,7 @@ from ..._core.errors.messages import InvalidBackend
 from ..._core.signals import uninterrupted
 
 EAGER = ("eager", "eager_noexcept", "eager_debug", "pre_dispatch_eager")
-"""Backends that run a function as it is written."""
+"""Backends that run a function eagerly."""
 XLA = (
     "inductor", "openxla", "cudagraphs", "tvm", "aot_eager", "aot_ts", "ts", "aot_eager_default_partitioner",
     "aot_eager_decomp_partition", "invoke_subgraph",
@@ -51,7 +51,7 @@ class Policy:
         self.graph_breaks = False
         """As `suppress_errors`, but without a warning: torch breaks graphs silently."""
         self.suppress_errors = False
-        """Whether a function that cannot be compiled runs as it is written."""
+        """Whether a function that cannot be compiled runs eagerly."""
 
 
 POLICY = Policy()
@@ -61,9 +61,9 @@ class set_stance:
     """Say how compiled functions are to run from now on; also a context and a decorator.
 
     Args:
-        stance: "default"; "force_eager" runs functions as they are written; "eager_on_recompile" does so where
+        stance: "default"; "force_eager" runs functions eagerly; "eager_on_recompile" does so where
             nothing compiled fits the arguments, and "fail_on_recompile" raises there; "eager_then_compile" runs a
-            function as it is written the first time.
+            function eagerly the first time.
         skip_guard_eval_unsafe: False; what a compiled function depends on is always looked at.
         force_backend: None.
 
@@ -136,7 +136,7 @@ def set_default_backend(backend: Any) -> None:
 
 
 def get_default_backend() -> str:
-    """The backend of functions that are compiled without naming one."""
+    """Return the backend of functions that are compiled without naming one."""
     return POLICY.backend or "inductor"
 
 

@@ -6,7 +6,7 @@ What differs is something that the function has read and no guard watches. `TORC
 does the same to every compiled function.
 
 Where nobody asks, a function does that for at most a hundredth of its time: a program that has run for a hundred times
-as long as a trace of it takes is due. What differs is told once, and the function is traced anew.
+as long as a trace of it takes is due. What differs is told once, and the function is retraced.
 """
 
 from __future__ import annotations
@@ -64,14 +64,14 @@ class Verification:
         self._told = False
 
     def clock(self, program: CompiledProgram, seconds: float) -> Clock:
-        """What says when a new program is due, whose trace has taken so many seconds."""
+        """Return what says when a new program is due, whose trace has taken so many seconds."""
         if not self._by_budget:
             return Clock(seconds, "")
         several = program.joint is not None or jax.process_count() > 1
         return Clock(seconds, SEVERAL_PROCESSES if several else None)
 
     def is_due(self, entry: Entry) -> bool:
-        """Whether the run that is about to begin is to be checked."""
+        """Return whether the run that is about to begin is to be checked."""
         if self.every:
             self._runs += 1
             return self._runs % self.every == 0
@@ -81,7 +81,7 @@ class Verification:
         """Keep what a second trace gives, which finds what the first one has made, such as constants.
 
         Returns:
-            False where that is no program, or raises what the next call would: the next call is to be traced anew.
+            False where that is no program, or raises what the next call would: the next call is to be retraced.
         """
         try:
             entry.reference = again()
@@ -98,7 +98,7 @@ class Verification:
 
         Returns:
             None if the program is the right one, or nothing is known; a text says why it is to be dropped, and the
-            function traced anew. As it was asked to, the function runs as it is written instead.
+            function retraced. As it was asked to, the function runs eagerly instead.
 
         Raises:
             StaleProgramError: if the program is stale, and that is to be an error.
@@ -130,7 +130,7 @@ class Verification:
         if not self.every:
             if not self._told:
                 self._told = True
-                _warn(f"{text}. Results of earlier calls may be wrong. It is dropped, and the function is traced anew")
+                _warn(f"{text}. Results of earlier calls may be wrong. It is dropped, and the function is retraced")
             return f"a check has found that {difference}"
         if not self._warns:
             raise StaleProgramError(text)
@@ -162,7 +162,7 @@ def describe_difference(used: CompiledProgram, fresh: CompiledProgram) -> str | 
 
 
 def _unseen(used: CompiledProgram, fresh: CompiledProgram) -> Iterator[str]:
-    """What in Python is not as the program in use takes for granted, and the fact that should have told."""
+    """Yield what in Python is not as the program in use takes for granted, and the fact that should have told."""
     watched = [fact for fact in used.conditions.guards.facts if fact.is_compared]
     for fact in watched:
         if not fact.holds():

@@ -109,7 +109,7 @@ def _require(holds: bool, at: str, want: str, x: Any) -> None:
 
 
 def build(form: Form, leaves: Sequence[Any], classes: Mapping[str, type]) -> Any:
-    """What has a form and these tensors.
+    """Return what has a form and these tensors.
 
     Dataclasses that are not among `classes` become `types.SimpleNamespace`, named tuples become others.
     """

@@ -57,11 +57,11 @@ def _has_tensors(*trees: Any) -> bool:
 
 
 def _has_values() -> bool:
-    """Whether the values of tensors are there to decide."""
+    """Return whether the values of tensors are there to decide."""
     return MODES.run.at_once and not under_jax()
 
 
-def _anew(f: Callable[..., Any]) -> Callable[..., Any]:
+def _fresh(f: Callable[..., Any]) -> Callable[..., Any]:
     """The same function as another object: JAX keeps traces by what it is given, and would find old tracers."""
     return functools.wraps(f)(lambda *args, **kwargs: f(*args, **kwargs))
 
@@ -168,7 +168,7 @@ class _Operators:
 def _operators_of(f: Any) -> dict[Any, Any] | None:
     """The operators that are kept with a function (or with the object of a bound method), if they can be.
 
-    `functools.wraps` and `copy.copy` hand on what is kept with a function, so the owner tells for whom it was made.
+    `functools.wraps` and `copy.copy` pass on what is kept with a function, so the owner tells for whom it was made.
     """
     owner = f.__self__ if isinstance(f, types.MethodType) else f
     kept = getattr(owner, "__dict__", None)
@@ -287,7 +287,7 @@ def map_(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> An
 
     def run(*arrays: Any) -> Any:
         rows = jax.tree_util.tree_unflatten(spec, arrays)
-        found, failures = lax.map(_anew(over.checked), rows, batch_size=batch_size)
+        found, failures = lax.map(_fresh(over.checked), rows, batch_size=batch_size)
         note_steps(failures, over.checks)
         return found
 
@@ -310,7 +310,7 @@ def associative_scan(fn: Callable[..., Any], elems: Any, reverse: bool = False, 
 
     def run(*arrays: Any) -> Any:
         given = jax.tree_util.tree_unflatten(spec, arrays)
-        return lax.associative_scan(_anew(over), given, reverse, axis)
+        return lax.associative_scan(_fresh(over), given, reverse, axis)
 
     return _recorded("associative_scan", fn, ("associative", spec, tuple(over.tensors), reverse, axis), run, leaves)
 
@@ -337,7 +337,7 @@ def fori_loop(lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: An
         given = bounds if fixed else given
         none, checks = failures_like(over, given[0], first)
         if not none:
-            return lax.fori_loop(given[0], given[1], _anew(over), first, unroll=unroll)
+            return lax.fori_loop(given[0], given[1], _fresh(over), first, unroll=unroll)
 
         def step(i: Any, state: Any) -> Any:
             value, before = state
@@ -395,7 +395,7 @@ def _while_checked(goes_on: _Over, over: _Over, first: Any) -> Any:
     of_test, checks = failures_like(test, first)
     of_body, more = failures_like(over, first)
     if not of_test and not of_body:
-        return value_loops.while_loop(test, _anew(over), first)
+        return value_loops.while_loop(test, _fresh(over), first)
 
     def step(state: Any) -> Any:
         value, before = state
@@ -462,12 +462,12 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any, *
 
 
 def _runs_a_branch(operands: Any, named: Any) -> bool:
-    """Whether branches without arguments are plain code, which may read any tensors."""
+    """Return whether branches without arguments are plain code, which may read any tensors."""
     return not operands and not named and _has_values() and not isinstance(MODES.run.uses, FromJax)
 
 
 def _operands(name: str, operands: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, ...]:
-    """What is given to a branch: by position, or one thing as `operand`."""
+    """Return what is given to a branch: by position, or one thing as `operand`."""
     if named and (operands or list(named) != ["operand"]):
         raise TypeError(
             f"{name}() takes operands by position, or one as operand=; got {len(operands)} and {list(named)}"
@@ -540,14 +540,14 @@ def checkpoint(fun: Callable[..., Any], **settings: Any) -> Any:
         if MODES.run.at_once and not _has_tensors(args, kwargs):
             return plain(*args, **kwargs)
         if under_jax() or not _ours(args, kwargs):
-            return of_jax(jax.checkpoint)(_anew(fun), **options)(*args, **kwargs)
+            return of_jax(jax.checkpoint)(_fresh(fun), **options)(*args, **kwargs)
         of, given, fixed = _without(fun, args, static)
         leaves, spec = _flat((given, kwargs))
         over = _Over(lambda args, kwargs: of(*args, **kwargs), given, kwargs)
 
         def run(*arrays: Any) -> Any:
             given = jax.tree_util.tree_unflatten(spec, arrays)
-            found, failures = jax.checkpoint(_anew(over.checked), **settings)(*given)
+            found, failures = jax.checkpoint(_fresh(over.checked), **settings)(*given)
             note_once(failures, over.checks)
             return found
 

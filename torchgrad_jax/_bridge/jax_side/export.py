@@ -118,7 +118,7 @@ class Exported:
                 )
 
     def sizes(self, *args: Any, **kwargs: Any) -> dict[str, int]:
-        """The sizes that the names of dimensions stand for in a call, as far as its arguments fit."""
+        """Return the sizes that the names of dimensions stand for in a call, as far as its arguments fit."""
         found: dict[str, int] = {}
         for x, shape in zip(self._leaves(args, kwargs, []), self._facts["shapes"]):
             _fits(x.shape, shape, found)
@@ -158,7 +158,7 @@ class Exported:
 
 
 def _fits(shape: Sequence[int], want: Sequence[Any], sizes: dict[str, int]) -> bool:
-    """Whether an array has a shape, in which names stand for sizes that must be the same everywhere."""
+    """Return whether an array has a shape, in which names stand for sizes that must be the same everywhere."""
     if len(shape) != len(want):
         return False
     for n, s in zip(shape, want):
@@ -220,7 +220,7 @@ def _opened(file: Any, writing: bool) -> contextlib.AbstractContextManager[Any]:
 
 
 def load_exported(path: str | os.PathLike[str] | IO[bytes], classes: Sequence[type] = ()) -> Exported:
-    """What `Exported.save` wrote.
+    """Read what `Exported.save` wrote.
 
     The file need not be trusted: its programs are looked through before anything of them runs. XLA's reader of
     programs, which is native code, ends the process for a few damaged ones; a service that reads the files of others
@@ -254,7 +254,7 @@ def export(
     gradients: bool = False,
     rngs: Any = None,
 ) -> Exported:
-    """A function over tensors (or a whole training step) as StableHLO, through jax.export.
+    """Export a function over tensors (or a whole training step) as StableHLO, through jax.export.
 
     Args:
         f: takes and returns tensors, in dicts, lists, tuples, named tuples and dataclasses, together with numbers and
@@ -327,7 +327,7 @@ class _Trace:
 
 
 def _inputs(trace: _Trace) -> list[Any]:
-    """What the program reads of the outside; what the function makes anew each time is a constant of it."""
+    """Return what the program reads of the outside; what the function makes again each time is a constant of it."""
     own = trace.programs[0].constants
     both = zip(*[p.sources for p in trace.programs])
     return [
@@ -433,7 +433,7 @@ class _Maker:
         return drawing_from(jax.random.wrap_key_data(words, impl=str(jax.random.key_impl(self.key))))
 
     def _slopes(self, leaves: Sequence[Tensor]) -> list[Tensor]:
-        """What comes in to the backward pass: like each result that requires a gradient."""
+        """Return what comes in to the backward pass: like each result that requires a gradient."""
         shapes: list[Any] = []
 
         def run() -> tuple[list[Tensor], None]:
@@ -511,7 +511,7 @@ class _Maker:
         return run
 
     def facts(self, trace: _Trace, made: Any) -> dict[str, Any]:
-        """What a file says of the program."""
+        """Return what a file says of the program."""
         program, where = trace.programs[0], {id(s): i for i, s in enumerate(_inputs(trace))}
         results = len(made.out_avals) - len(program.writes)
         results -= sum(m is not None for _, _, m, _ in program.grads)

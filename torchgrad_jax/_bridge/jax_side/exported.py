@@ -96,7 +96,7 @@ def check_program(program: Any) -> None:
 
 
 def _refused(text: str) -> Iterator[str]:
-    """What a module may not have."""
+    """Yield what a module may not have."""
     from jax.interpreters.mlir import make_ir_context
 
     found: list[str] = []

@@ -151,7 +151,7 @@ def first_failures(before: list[Any], now: list[Any]) -> list[Any]:
 
 
 def any_failed(failures: list[Any]) -> Any:
-    """Whether any check fails."""
+    """Return whether any check fails."""
     return _any([flag for flag, _ in failures])
 
 
@@ -194,7 +194,7 @@ class OperatorChecks:
 
 
 def results_of_checks(noted: Sequence[NotedCheck]) -> list[Any]:
-    """What an operator gives after its results, for its checks."""
+    """Return what an operator gives after its results, for its checks."""
     if not noted:
         return []
     return [_any([n.flag for n in noted]), *[x for n in noted for x in (n.flag, *n.arrays)]]

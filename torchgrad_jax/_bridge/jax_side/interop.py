@@ -80,7 +80,7 @@ class _Kept:
 
 
 def from_jax(f: Callable[..., Any]) -> Callable[..., Any]:
-    """A JAX function as an operator on tensors, differentiable as often as JAX can.
+    """Make a JAX function an operator on tensors, differentiable as often as JAX can.
 
     Tensors that it closes over (or finds in globals, attributes and modules) are inputs of it like its arguments:
     gradients go to them, and each call reads what they hold then.
@@ -256,7 +256,7 @@ class _Operator:
             there = leaves[0]._m.device
             for i, t in enumerate(self.captured[n_captured:], n_captured):
                 self.captured[i] = wrap_beside(t._st.array, there)
-        # What the function computed of tensors from outside is computed anew by each call.
+        # What the function computed of tensors from outside is computed again by each call.
         self.lasts &= all(
             t._al is None and t._fn is None and t._st.born < steps.birth for t in self.captured[:n_captured]
         ) and not any(is_traced(t._st.array) for t in self.captured[n_captured:])
@@ -267,7 +267,7 @@ class _Operator:
         self.is_new = False
 
     def holds(self) -> bool:
-        """Whether the function would read the same tensors and Python values again."""
+        """Return whether the function would read the same tensors and Python values again."""
         if (
             self.is_new
             or not self.lasts
@@ -279,11 +279,11 @@ class _Operator:
         return same and self.reads_the_same()
 
     def reads_the_same(self) -> bool:
-        """Whether what the function reads of Python besides its arrays is what it was."""
+        """Return whether what the function reads of Python besides its arrays is what it was."""
         return self.guards.describe_change() is None
 
     def is_simple(self) -> bool:
-        """Whether it reads no tensors but its arguments, and gives one tensor or a plain tuple of them."""
+        """Return whether it reads no tensors but its arguments, and gives one tensor or a plain tuple of them."""
         form = jax.tree.unflatten(self.out_tree, range(self.out_tree.num_leaves))
         flat = form.__class__ is tuple and form == tuple(range(len(form)))
         reads_more = self.captured or self.looked or self.keys
@@ -393,7 +393,7 @@ def _call_of(f: Any, run: Callable[[Sequence[Any]], Any]) -> Call:
 
 
 def as_jax(f: Callable[..., Any], rngs: bool | None = True) -> Callable[..., Any]:
-    """A function over tensors as a pure JAX function over arrays, in any pytrees.
+    """Make a function over tensors a pure JAX function over arrays, in any pytrees.
 
     Tensors from outside are constants of it. Gradients stop at `detach()` and under `no_grad`, as in torch. With
     `rngs`, the function takes an argument of that name: the key that its random numbers come from.
@@ -473,8 +473,8 @@ def over_arrays(f: Callable[[list[Tensor]], list[Any]], arrays: Sequence[Any]) -
 def _as_step(fn: Callable[..., list[Any]], is_of_kernels: bool) -> Callable[..., list[Any]]:
     """A function as one step of what JAX traces around it, if that may be lowered or differentiated with 32 bits.
 
-    A kernel of this package has 64-bit types, whoever calls, differentiates and lowers it. A function whose steps are
-    kernels is compiled again only where JAX compiles it anyway: `jax.grad` outside of `jax.jit` uses those kernels.
+    A kernel of this package has 64-bit types, no matter what calls, differentiates or lowers it. A function whose steps
+    are kernels is compiled again only where JAX compiles it anyway: `jax.grad` outside of `jax.jit` uses those kernels.
     """
     if not IS_GUEST:
         return fn
@@ -489,7 +489,7 @@ def _input(array: Any) -> Tensor:
 
 
 def _has_own_gradients(tensors: Sequence[Tensor]) -> bool:
-    """Whether hooks or custom Functions say what the gradients of some tensors are, or that there are none."""
+    """Return whether hooks or custom Functions say what the gradients of some tensors are, or that there are none."""
     if any(t._x is not None and (t._x.hooks or t._x.post_acc) for t in tensors):
         return True
     return any(

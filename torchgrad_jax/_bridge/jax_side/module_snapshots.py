@@ -1,4 +1,4 @@
-"""What a module consists of besides its parameters and buffers, as a value: compared, hashed, and built anew.
+"""What a module consists of besides its parameters and buffers, as a value: compared, hashed, and built again.
 
 JAX takes a module apart into arrays and a *frame*, which is all the rest. It compares frames to see whether a compiled
 function is still the right one, and builds modules from a frame and other arrays, as often as it likes and long after
@@ -195,7 +195,7 @@ class SnapshotWriter:
         return ("same", id(x))
 
     def reaches(self, x: Any) -> bool:
-        """Whether the module, or a tensor of it, is in what `x` holds."""
+        """Return whether the module, or a tensor of it, is in what `x` holds."""
         seen: set[int] = set()
         stack = [x]
         while stack:
@@ -295,7 +295,7 @@ _ROWS: dict[type, Any] = {
 
 
 def _held_by(x: Any) -> list[Any]:
-    """What an object holds, as far as one that is copied may have to hold something else."""
+    """Return what an object holds, as far as one that is copied may have to hold something else."""
     if isinstance(x, types.FunctionType):
         return [*(x.__closure__ or ()), x.__defaults__, x.__kwdefaults__, [v for _, v in _state(x)]]
     if isinstance(x, types.CellType):
@@ -323,7 +323,7 @@ def _state(x: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _is_value(x: Any) -> bool:
-    """Whether an object is known by what it equals (a dtype, a path), and holds no others."""
+    """Return whether an object is known by what it equals (a dtype, a path), and holds no others."""
     return _is_value_class(x.__class__) and not isinstance(x, *_COMPOUND)
 
 
@@ -342,7 +342,7 @@ def _is_value_class(cls: type) -> bool:
 
 @functools.lru_cache(_CLASSES)
 def _is_container(cls: type) -> bool:
-    """Whether a class of containers is copied by its items and attributes."""
+    """Return whether a class of containers is copied by its items and attributes."""
     if cls.__module__ in ("builtins", "collections"):
         return True
     kept = (b for b in cls.__mro__ if b.__module__ not in ("builtins", "collections", "typing"))
@@ -352,7 +352,7 @@ def _is_container(cls: type) -> bool:
 
 @functools.lru_cache(_CLASSES)
 def _is_python(cls: type) -> bool:
-    """Whether the instances of a class consist of their attributes: no code in C holds more of their state."""
+    """Return whether the instances of a class consist of their attributes: no code in C holds more of their state."""
     if cls is types.SimpleNamespace:
         return True
     if cls.__reduce__ is not object.__reduce__ or cls.__reduce_ex__ is not object.__reduce_ex__:
@@ -362,7 +362,7 @@ def _is_python(cls: type) -> bool:
 
 
 def is_plain(x: Any) -> bool:
-    """Whether an object is copied by its attributes; one that has none may be known by its identity."""
+    """Return whether an object is copied by its attributes; one that has none may be known by its identity."""
     cls = x.__class__
     if not _is_python(cls) or any(hasattr(cls, name) for name in ("__deepcopy__", "__copy__")):
         return False
@@ -370,7 +370,7 @@ def is_plain(x: Any) -> bool:
 
 
 def _is_node(x: Any) -> bool:
-    """Whether JAX takes an object of somebody else's class apart."""
+    """Return whether JAX takes an object of somebody else's class apart."""
     return not jax.tree_util.all_leaves([x])
 
 
@@ -394,7 +394,7 @@ class SnapshotReader:
         return self.made[0]
 
     def value(self, kind: Any, encoded: Any) -> Any:
-        """What a row says."""
+        """Return what a row says."""
         if kind is not REF:
             return float(encoded) if kind is float else encoded
         if encoded not in self.made:
@@ -402,7 +402,7 @@ class SnapshotReader:
         return self.made[encoded]
 
     def values(self, row: Sequence[Any]) -> list[Any]:
-        """What pairs in a row say."""
+        """Return what pairs in a row say."""
         return [self.value(row[i], row[i + 1]) for i in range(0, len(row), 2)]
 
     # Things that can be made empty, and are filled when all of them are there.

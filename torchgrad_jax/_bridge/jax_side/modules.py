@@ -45,7 +45,7 @@ def register(cls: type) -> None:
 
 
 def is_module(x: Any) -> bool:
-    """Whether something is a module."""
+    """Return whether something is a module."""
     return isinstance(x, *_BASES)
 
 
@@ -134,7 +134,7 @@ def _constant(cls: type, requires: bool, array: Any) -> Tensor:
 
 
 def partition(tree: Any, chosen: Any = None) -> tuple[Any, Any]:
-    """A module (or any tree) in two halves of the same structure, for transforms that take one of them.
+    """Split a module (or any tree) into two halves of the same structure, for transforms that take one of them.
 
     What is in one half is None in the other; `combine` puts them together again.
 

@@ -61,7 +61,7 @@ class _Hooked(tuple):
 
 
 def _is_given_from_outside(t: Tensor) -> bool:
-    """Whether a tensor with a graph of its own is given to a function of JAX's in code that JAX traces.
+    """Return whether a tensor with a graph of its own is given to a function of JAX's in code that JAX traces.
 
     `jax.jacfwd(f)(h)` looks at `h` once more inside of its own trace, in which `h` was not made.
     """
@@ -114,7 +114,7 @@ def _of_jax_alone(trace: Any) -> bool:
 
 
 def _described(leaf: Any) -> Any:
-    """What is known of a leaf; JAX puts other things than arrays into trees for a while."""
+    """Return what is known of a leaf; JAX puts other things than arrays into trees for a while."""
     dtype, shape = getattr(leaf, "dtype", None), getattr(leaf, "shape", None)
     known = isinstance(dtype, np.dtype) and dtype in dtypes.BY_NP
     if known and isinstance(leaf, jax.Array):
@@ -230,7 +230,7 @@ def _without_own(path: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _matched(treedef: Any, tree: Any, match: Any) -> list[Any] | None:
-    """What stands in `tree` for each leaf of `treedef`, or None where neither has tensors.
+    """Return what stands in `tree` for each leaf of `treedef`, or None where neither has tensors.
 
     Tensors of all classes are alike, and so are modules with tensors of the same names.
     """
@@ -253,7 +253,7 @@ def _matched(treedef: Any, tree: Any, match: Any) -> list[Any] | None:
 
 
 def _in_place_of(tensors: list[Tensor], parts: list[Any]) -> list[Any]:
-    """What stands in `parts` for each leaf of `tensors`.
+    """Return what stands in `parts` for each leaf of `tensors`.
 
     A tensor has one leaf unless a mapped function put a tree in its place: None or `optax.MaskedNode()` have none.
     """

@@ -89,7 +89,7 @@ class _Loop:
         return tuple(args[:n]), tuple(args[n:m]), tuple(args[m:])
 
     def test(self, x: Any, tested: Any) -> Any:
-        """Whether there is one more step."""
+        """Return whether there is one more step."""
         return self._test(*x, *tested)[0]
 
     def step(self, x: Any, read: Any) -> tuple[Any, ...]:
@@ -169,7 +169,7 @@ def _backward(loop: _Loop, kept: Sequence[Any], slopes: Sequence[Any]) -> list[A
     n, stride, *slots = kept[end:]
 
     def before(i: Any) -> Any:
-        """What step `i` began with."""
+        """Return what step `i` began with."""
         at = i // stride
         start = tuple(s[at] for s in slots)
         return _repeat(at * stride, i, lambda _, x: loop.step(x, read), start)

@@ -38,7 +38,7 @@ _THREADS = "PJRT_NPROC"
 
 
 def _cpu_devices_asked_for() -> int:
-    """How many devices the CPU is to be; JAX looks at its own setting first."""
+    """Return how many devices the CPU is to be; JAX looks at its own setting first."""
     setting = jax.config.values["jax_num_cpu_devices"]
     if setting > 0:
         return setting
@@ -250,7 +250,7 @@ def _in_mode(dev: device) -> device:
 
 
 def unreal(dev: device) -> bool:
-    """Whether what is made on a device has no elements. In a program for a target constants have theirs."""
+    """Return whether what is made on a device has no elements. In a program for a target constants have theirs."""
     return dev.type == "meta" and (MODES.target is None or MODES.run.at_once)
 
 
@@ -264,7 +264,7 @@ def meant(dev: device) -> str:
 
 
 def no_accelerator() -> bool:
-    """Whether there are CPUs only."""
+    """Return whether there are CPUs only."""
     return first().type == "cpu"
 
 

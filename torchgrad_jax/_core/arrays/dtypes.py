@@ -300,7 +300,7 @@ def result_type_of(dimmed: list[dtype], zero_dim: list[dtype], numbers: list[dty
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
-    """Whether torch allows an implicit (in-place or out=) conversion."""
+    """Return whether torch allows an implicit (in-place or out=) conversion."""
     if from_.is_complex and not to.is_complex:
         return False
     if from_.is_floating_point and to.category < FLOATING:
@@ -309,7 +309,7 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 
 
 def not_castable(from_: dtype, to: dtype) -> RuntimeError:
-    """What torch raises when a result of a wider category is to go into a tensor."""
+    """Return what torch raises when a result of a wider category is to go into a tensor."""
     what, where = scalar_type_name(from_), scalar_type_name(to)
     return RuntimeError(f"result type {what} can't be cast to the desired output type {where}")
 

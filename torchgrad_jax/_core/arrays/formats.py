@@ -59,7 +59,7 @@ def strides_in(kind: memory_format, shape: Shape) -> Shape:
 
 
 def is_contiguous_in(kind: memory_format, shape: Shape, strides: Shape) -> bool:
-    """Whether a tensor of this shape and these strides is dense in a memory format."""
+    """Return whether a tensor of this shape and these strides is dense in a memory format."""
     if kind in (contiguous_format, preserve_format):
         return shapes.is_contiguous(shape, strides)
     if len(shape) != RANKS[kind]:

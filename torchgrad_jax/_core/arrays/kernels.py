@@ -75,7 +75,7 @@ def refusing_complex(
 
 
 def is_half(x: Any) -> bool:
-    """Whether torch would compute this dtype in float32."""
+    """Return whether torch would compute this dtype in float32."""
     return x.dtype in _HALF
 
 

@@ -43,7 +43,7 @@ def with_lines(layout: Any) -> Any:
 
 
 def keeps_lines(layout: Any) -> bool:
-    """Whether a layout also decides about the stride of a single dimension of one element."""
+    """Return whether a layout also decides about the stride of a single dimension of one element."""
     return getattr(getattr(layout, "func", layout), "lines", False)
 
 

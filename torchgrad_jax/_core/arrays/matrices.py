@@ -53,7 +53,7 @@ def require_not(kernel: str, x: Any, *names: str) -> None:
 
 
 def vector_rhs(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Whether `b` is a (batch of) right-hand side vector(s) for the matrices `a`."""
+    """Return whether `b` is a (batch of) right-hand side vector(s) for the matrices `a`."""
     return len(b) == 1 or (len(a) - 1 == len(b) and tuple(a[:-1]) == tuple(b))
 
 

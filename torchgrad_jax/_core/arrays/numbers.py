@@ -60,7 +60,7 @@ def _least(dt: dtype) -> int:
 
 
 def may_not_fit(have: dtype, want: dtype) -> bool:
-    """Whether a dtype has numbers that another one does not hold."""
+    """Return whether a dtype has numbers that another one does not hold."""
     return have is not want and want.category != BOOL and not np.can_cast(have.np, want.np)
 
 

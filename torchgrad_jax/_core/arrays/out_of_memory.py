@@ -78,7 +78,7 @@ def _sent(x: float) -> Any:
 
 
 def _number(x: float) -> Any:
-    """What a kernel is given for a number; 0.0 and -0.0 are one key, and NaN is none."""
+    """Return what a kernel is given for a number; 0.0 and -0.0 are one key, and NaN is none."""
     return x if x == 0 or x != x else _sent(x)
 
 

@@ -49,7 +49,7 @@ def place(array: Any, sharding: Sharding) -> Any:
         return array
     if isinstance(array, jax.core.Tracer):
         return jax.lax.with_sharding_constraint(array, sharding)
-    if lies_at(array, sharding):
+    if has_placement(array, sharding):
         return array
     check_dims(array.shape, sharding)
     return jax.device_put(as_host_memory(array), sharding)
@@ -67,8 +67,8 @@ def as_host_memory(array: Any) -> Any:
     return array if jax.dtypes.issubdtype(array.dtype, jax.dtypes.extended) else np.asarray(array)
 
 
-def lies_at(array: Any, sharding: Sharding) -> bool:
-    """Whether an array has its parts where the sharding says, and says so by the same axes of the same mesh.
+def has_placement(array: Any, sharding: Sharding) -> bool:
+    """Return whether an array has its parts where the sharding says, and says so by the same axes of the same mesh.
 
     Where axes have one device, other axes mean the same parts; but who asks for placements reads the names.
     """
@@ -94,7 +94,7 @@ def _named(sharding: NamedSharding) -> tuple[Any, ...]:
 
 
 def is_complete(sharding: Sharding) -> bool:
-    """Whether a sharding says for each dimension what splits it, and leaves none of them to XLA."""
+    """Return whether a sharding says for each dimension what splits it, and leaves none of them to XLA."""
     return not isinstance(sharding, NamedSharding) or PartitionSpec.UNCONSTRAINED not in tuple(sharding.spec)
 
 
@@ -130,7 +130,7 @@ def check_mesh(there: Sharding | None, array: Any) -> None:
 class OnAllDevices:
     """The inputs of a program over several devices that lie on one device.
 
-    Single numbers are put on all devices while they stay the same: JAX would put them there anew for each run, which
+    Single numbers are put on all devices while they stay the same: JAX would put them there again for each run, which
     takes longer than all else around a run. Arrays are handed over as memory of the host: see `as_host_memory`.
     """
 
@@ -141,7 +141,7 @@ class OnAllDevices:
 
     @classmethod
     def of_program(cls, shardings: Iterable[Sharding | None]) -> OnAllDevices | None:
-        """What a program needs whose tensors lie like this; None if it is not over a mesh of this process."""
+        """Return what a program needs whose tensors lie like this; None if it is not over a mesh of this process."""
         for s in shardings:
             if isinstance(s, NamedSharding) and isinstance(s.mesh, Mesh) and s.is_fully_addressable:
                 return cls(s.mesh)

@@ -1,7 +1,7 @@
-"""Python numbers that a program carries: read anew in each run, and computed with again in Python.
+"""Python numbers that a program carries: read again in each run, and computed with again in Python.
 
 While a function is traced, a `Number` stands for a Python number that may be another one in the next run. Arithmetic on
-it is written down in a `Log`, tensor code takes it as an input of the program, and whoever asks for its value (a
+it is written down in a `Log`, tensor code takes it as an input of the program, and code that asks for its value (a
 branch, a size, text) gets the value of this run, which the log remembers as something to be compared.
 """
 
@@ -66,7 +66,7 @@ class Recording:
         return len(self.values) - 1
 
     def records(self) -> bool:
-        """Whether what happens now belongs to the function being traced."""
+        """Return whether what happens now belongs to the function being traced."""
         return self.open and threading.get_ident() == self._thread
 
     def op(self, fn: Callable[..., Any], args: Sequence[Any]) -> Any:

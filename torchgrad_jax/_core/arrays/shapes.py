@@ -85,7 +85,7 @@ def strides_by(order: Sequence[int], shape: Sequence[int]) -> Shape:
 
 
 def is_dense_by(order: Sequence[int], shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether a tensor is dense in this order; dimensions of size 1 do not matter."""
+    """Return whether a tensor is dense in this order; dimensions of size 1 do not matter."""
     expected = 1
     for d in order:
         if shape[d] != 1:
@@ -111,7 +111,7 @@ def is_dense(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def has_overlap(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Whether torch refuses to write: a stride of 0 over more than one element."""
+    """Return whether torch refuses to write: a stride of 0 over more than one element."""
     return any(n > 1 and s == 0 for n, s in zip(shape, strides)) and 0 not in shape
 
 

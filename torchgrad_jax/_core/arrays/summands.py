@@ -43,7 +43,7 @@ def note(array: Any, summands: Summands) -> Any:
 
 
 def summands_of(array: Any) -> Summands | None:
-    """What is known of the summands of an array; None for one that is no reduction."""
+    """Return what is known of the summands of an array; None for one that is no reduction."""
     found = _NOTES.get(id(array))
     return found[1] if found is not None and found[0]() is array else None
 

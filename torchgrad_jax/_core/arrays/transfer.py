@@ -1,7 +1,7 @@
 """Host arrays become JAX arrays: the one place that decides where they go and who owns the bytes.
 
 Arrays for JAX's first device are left uncommitted, all others are committed to theirs. JAX compiles
-a kernel anew for every combination of committed and uncommitted arguments, so that one rule for all
+a kernel again for every combination of committed and uncommitted arguments, so that one rule for all
 arrays that this package makes saves compiling each kernel several times.
 """
 
@@ -41,7 +41,7 @@ def put(host: np.ndarray, dev: devices.device) -> Any:
 
 
 def place(values: Callable[[Meta], np.ndarray], m: Meta) -> Any:
-    """What `values` gives for `m`, on its device.
+    """Return what `values` gives for `m`, on its device.
 
     For the meta device `values` is not called for its elements, so it draws no numbers, but it raises its errors.
     """
@@ -119,7 +119,7 @@ def _evaluation() -> type:
 
 
 def _is_plain() -> bool:
-    """Whether nothing is traced, or set, that changes what JAX makes of an array and where it puts it.
+    """Return whether nothing is traced, or set, that changes what JAX makes of an array and where it puts it.
 
     There is no trace at all while `jax.jvp` of JAX 0.11 takes the results of a function out of their tree.
     """
@@ -168,7 +168,7 @@ def _direct(target: Any, shape: tuple[int, ...], dtype: np.dtype, committed: boo
 
 
 def stays(dtype: np.dtype) -> bool:
-    """Whether small arrays of a dtype are computed with in NumPy."""
+    """Return whether small arrays of a dtype are computed with in NumPy."""
     return dtype.kind in "biuc" or (dtype.kind == "f" and dtype.itemsize >= 4)
 
 

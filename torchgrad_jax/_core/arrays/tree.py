@@ -70,7 +70,7 @@ class Spec:
         return 1 + sum(c.num_nodes for c in self.children)
 
     def is_leaf(self) -> bool:
-        """Whether it stands for a leaf."""
+        """Return whether it stands for a leaf."""
         return self.kind is None
 
     def child(self, index: int) -> Spec:
@@ -142,7 +142,7 @@ def _parts(x: Any) -> tuple[list[Any], Any] | None:
 
 
 def registered(cls: type) -> bool:
-    """Whether a class is registered as a container."""
+    """Return whether a class is registered as a container."""
     return cls in _NODES
 
 

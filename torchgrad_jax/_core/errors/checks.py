@@ -28,18 +28,18 @@ class Bounds(NamedTuple):
     ignored: int | None = None
 
     def broken_by(self, index: np.ndarray) -> bool:
-        """Whether any of these indices is out of range."""
+        """Return whether any of these indices is out of range."""
         return not all_between(index, self.low, self.high) and bool(self.wrong(index).any())
 
     def wrong(self, index: Any) -> Any:
-        """Which of these indices are out of range."""
+        """Return which of these indices are out of range."""
         index, lib = integers(index), numpy_of(index)
         wrong = lib.less(index, self.low) | lib.greater_equal(index, self.high)
         return wrong if self.ignored is None else wrong & lib.not_equal(index, self.ignored)
 
 
 def all_between(numbers: np.ndarray, low: int, high: int) -> bool:
-    """Whether all of some integers are from `low` up to and without `high`."""
+    """Return whether all of some integers are from `low` up to and without `high`."""
     if not numbers.size:
         return True
     if numbers.size <= _FEW:
@@ -74,7 +74,7 @@ _collected = _Collected()
 
 
 def is_traced(x: Any) -> bool:
-    """Whether a value is not known yet."""
+    """Return whether a value is not known yet."""
     return isinstance(x, jax.core.Tracer)
 
 
@@ -115,7 +115,7 @@ def fail_if(failed: Any, error: Callable[[], Exception]) -> None:
 
 
 def conditions(check: Check, arrays: Sequence[Any]) -> list[Condition]:
-    """What a check of these arrays fails on, as far as that is traced."""
+    """Return what a check of these arrays fails on, as far as that is traced."""
     before, _collected.conditions = _collected.conditions, []
     try:
         check(arrays)
@@ -125,18 +125,18 @@ def conditions(check: Check, arrays: Sequence[Any]) -> list[Condition]:
 
 
 def any_failed(found: Sequence[Condition]) -> Any:
-    """Whether any of these conditions fails, as a traced bool; None if there is none."""
+    """Return whether any of these conditions fails, as a traced bool; None if there is none."""
     flags = [condition.failed for condition in found]
     return functools.reduce(operator.or_, flags) if flags else None
 
 
 def failure_flag(check: Check, arrays: Sequence[Any]) -> Any:
-    """Whether a check would raise, as a traced bool; None if it looks at no traced value."""
+    """Return whether a check would raise, as a traced bool; None if it looks at no traced value."""
     return any_failed(conditions(check, arrays))
 
 
 def outside(index: Any, size: int, negative: bool = False, ignored: int | None = None) -> Any:
-    """Whether any index is out of range for a dimension of this size.
+    """Return whether any index is out of range for a dimension of this size.
 
     `negative` ones may count from its end, and an `ignored` one may be anywhere.
     """

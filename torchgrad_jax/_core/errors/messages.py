@@ -49,7 +49,7 @@ class Unsupported(TorchDynamoException):
 
 
 class AsWritten(BaseException):
-    """Ends the tracing of a compiled function that can only run as it is written; `lasting` if each time.
+    """Ends the tracing of a compiled function that can only run eagerly; `lasting` if each time.
 
     It is no `Exception`, so that the traced function does not catch it.
     """
@@ -275,7 +275,7 @@ def undifferentiable(function: str, argument: str) -> str:
 
 
 def no_forward(function: str, why: str = "") -> str:
-    """What forward mode says of a function that it cannot follow."""
+    """Return what forward mode says of a function that it cannot follow."""
     if why:
         return f"Trying to use forward AD with {function} that does not support it because {why}"
     return no_forward(function, "it has not been implemented yet.") + (
@@ -487,7 +487,7 @@ def untraceable() -> str:
         "torch.compile: the values of a tensor are needed here, but inside of a compiled function they are not known "
         "yet. Use torch.where or masks instead of `if` on tensors, keep .item(), .tolist(), .numpy() and print outside "
         "of the function, or leave this part uncompiled; with torch._dynamo.config.suppress_errors = True such "
-        f"functions run as they are written.{user_line()}"
+        f"functions run eagerly.{user_line()}"
     )
 
 

@@ -31,13 +31,13 @@ def end_at_call(error: Exception) -> None:
 
 
 def _is_ours(error: BaseException) -> bool:
-    """Whether this package raised it, and nothing but this package and its libraries ran in between."""
+    """Return whether this package raised it, and nothing but this package and its libraries ran in between."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(error.__traceback__)]
     return bool(files) and files[-1].startswith(_OWN) and all(file.startswith(_LIBRARIES) for file in files)
 
 
 def _is_look_up(error: BaseException) -> bool:
-    """Whether an error says that a call was not met before. JAX may have taken its traceback off."""
+    """Return whether an error says that a call is new. JAX may have taken its traceback off."""
     return isinstance(error, KeyError) and (
         _is_ours(error) or (not error.__traceback__ and type(error.args[0]) is tuple)
     )

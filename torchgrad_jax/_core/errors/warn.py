@@ -52,12 +52,12 @@ def to_user(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def set_warn_always(b: bool, /) -> None:
-    """Whether warnings that are given once per process are repeated each time."""
+    """Return whether warnings that are given once per process are repeated each time."""
     if not isinstance(b, bool):
         raise RuntimeError(f"setWarnOnlyOnce expects a bool, but got {type(b).__name__}")
     SETTINGS.warn_always = b
 
 
 def is_warn_always_enabled() -> bool:
-    """What `set_warn_always` last said."""
+    """Return what `set_warn_always` last said."""
     return SETTINGS.warn_always

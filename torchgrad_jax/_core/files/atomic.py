@@ -88,7 +88,7 @@ def _place_of(path: Any) -> tuple[str, str, os.stat_result | None] | None:
 
 
 def _is_special(name: str) -> bool:
-    """Whether a name, or a symbolic link on the way to the file, is among devices or open files."""
+    """Return whether a name, or a symbolic link on the way to the file, is among devices or open files."""
     for _ in range(40):
         folder = os.path.realpath(os.path.dirname(os.path.abspath(name)))
         if f"{folder}/".startswith(_SPECIAL_FOLDERS) and not f"{folder}/".startswith("/dev/shm/"):

@@ -94,11 +94,11 @@ class Room:
     """Whether there is a loop."""
 
     def touch(self, eqn: Any) -> bool:
-        """Whether NumPy may do a step, by the number of elements that it reads or writes."""
+        """Return whether NumPy may do a step, by the number of elements that it reads or writes."""
         return max(touched(eqn), default=0) <= self.largest
 
     def spend(self, microseconds: float) -> bool:
-        """Whether there is so much time left, which is then gone."""
+        """Return whether there is so much time left, which is then gone."""
         self.left -= microseconds
         return self.left >= 0
 
@@ -106,7 +106,7 @@ class Room:
 def room(jaxpr: Any, limit: float, more: float = 1.0) -> Room:
     """What NumPy may do of a kernel that may take `limit` microseconds, infinite if it may take any time.
 
-    `more` says how many times as long it may take, be it `OF_FORM`.
+    `more` says how many times as long it may take; it may be `OF_FORM`.
     """
     steps = [*all_steps(jaxpr)]
     return room_for(any(e.primitive.name == "scan" for e in steps), sum(map(saves, steps)), limit * more)
@@ -146,7 +146,7 @@ def looked_at(jaxpr: Any) -> list[int] | None:
 
 
 def _keeps_order(eqn: Any) -> bool:
-    """Whether a step gives all elements of its first operand in their order."""
+    """Return whether a step gives all elements of its first operand in their order."""
     old, new = eqn.invars[0].aval, eqn.outvars[0].aval
     if (old.size, old.dtype) != (new.size, new.dtype):
         return False
@@ -174,7 +174,7 @@ def all_steps(jaxpr: Any) -> Iterator[Any]:
 
 
 def has_convolutions(jaxpr: Any) -> bool:
-    """Whether a kernel has a convolution."""
+    """Return whether a kernel has a convolution."""
     return bool(_convolutions(jaxpr))
 
 
@@ -183,7 +183,7 @@ def _convolutions(jaxpr: Any) -> list[Any]:
 
 
 def convolves(jaxpr: Any) -> bool:
-    """Whether convolutions take so much of a kernel's time that it does not matter how XLA does the rest."""
+    """Return whether convolutions take so much of a kernel's time that it does not matter how XLA does the rest."""
     steps = _convolutions(jaxpr)
     elements = sum([v.aval.size for e in steps for v in (*e.invars, *e.outvars)])
     return sum([e.outvars[0].aval.size * _added_up(e) for e in steps]) > _HEAVY * elements
@@ -236,7 +236,7 @@ def _sort(eqn: Any) -> float:
 
 
 def _along_rows(eqn: Any) -> bool:
-    """Whether a step goes along the last dimension, where its elements lie side by side."""
+    """Return whether a step goes along the last dimension, where its elements lie side by side."""
     axis = eqn.params["axes"][0] if "axes" in eqn.params else eqn.params["axis"]
     return axis == eqn.invars[0].aval.ndim - 1
 
@@ -252,7 +252,7 @@ def _of_wide_rows(eqn: Any) -> bool:
 
 
 def _of_all(eqn: Any) -> bool:
-    """Whether a step makes one number of so many elements that NumPy takes them by columns."""
+    """Return whether a step makes one number of so many elements that NumPy takes them by columns."""
     return not eqn.outvars[0].aval.shape and eqn.invars[0].aval.size % 1024 == 0
 
 
@@ -262,7 +262,7 @@ matrix of a batch after the other with less ado, which counts where there are ma
 
 
 def of_lapack(matrices: Any) -> bool:
-    """Whether these are matrices that NumPy gives to LAPACK itself."""
+    """Return whether these are matrices that NumPy gives to LAPACK itself."""
     shape = matrices[0].shape
     sides = [n for a in matrices for n in a.shape[-2:]]
     few = math.prod(shape[:-2]) <= _BATCH or min(shape[-2:]) > _TINY_SIDE
@@ -275,7 +275,7 @@ def _of_lapack(eqn: Any) -> float:
 
 
 def _convolution(eqn: Any) -> float:
-    """What a thousandth of XLA's compiling takes, less what NumPy takes longer; more for thin ones."""
+    """Return what a thousandth of XLA's compiling takes, less what NumPy takes longer; more for thin ones."""
     return _thin_convolution(eqn) or max(0.0, OF_CONVOLUTION - products.convolution_cost(eqn))
 
 

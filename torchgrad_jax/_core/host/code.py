@@ -97,7 +97,7 @@ _ANY_ROOM = choice.Room(math.inf, math.inf, False)
 
 
 def possible() -> bool:
-    """Whether NumPy may compute anything."""
+    """Return whether NumPy may compute anything."""
     return choice.EXECUTOR != "xla" and jax.default_backend() == "cpu"
 
 
@@ -175,7 +175,7 @@ class Maker:
         self.outs = self._run(closed.jaxpr, consts, [*map(self._given, self.args, closed.jaxpr.invars)])
 
     def code(self, single: bool, form: bool) -> Code:
-        """What came of it; with `form` also for a kernel that has code written by hand."""
+        """Return what came of it; with `form` also for a kernel that has code written by hand."""
         more, text = choice.OF_FORM if form else 1.0, self._text_of_kernel(single)
         formed = self._text_with_form(single) if form and len(self.args) <= FEW else None
         return Code(self, text, formed, choice.LIMIT * more)
@@ -297,14 +297,14 @@ class Maker:
         return eqn if self.source is None else self.source.eqns[eqn.at]
 
     def _fixed(self, eqn: Any) -> bool:
-        """Whether nothing about a step depends on sizes."""
+        """Return whether nothing about a step depends on sizes."""
         if self.source is None:
             return True
         values = (*eqn.invars, *eqn.outvars)
         return self.source.params[eqn.at][1] is None and not any(map(self._moves, values))
 
     def _moves(self, v: Any) -> bool:
-        """Whether the shape of a value depends on sizes."""
+        """Return whether the shape of a value depends on sizes."""
         return self.source is not None and v.id is not None and self.source.moves(v.id)
 
     def _value(self, name: str) -> Any:
@@ -312,7 +312,7 @@ class Maker:
         return self.known.get(self._root(name))
 
     def _root(self, name: str) -> str:
-        """What a value is spread from."""
+        """Return what a value is spread from."""
         return self.views[name][0] if name in self.compact and name in self.views else name
 
     def _literal(self, v: Any) -> str:
@@ -329,7 +329,7 @@ class Maker:
     # -- what depends on sizes
 
     def all_entries(self) -> list[Entry]:
-        """What depends on sizes."""
+        """Return what depends on sizes."""
         if not self._tuples:
             return self.entries
         names, text = [*self._tuples.values()], "".join([f"{t}," for t in self._tuples])
@@ -377,7 +377,7 @@ class Maker:
         return name
 
     def _again(self, eqn: Any, known: Sequence[Any]) -> Callable[[Any], Any]:
-        """Makes what does a step for given sizes."""
+        """Make what does a step for given sizes."""
         primitive = host_steps.STEPS[eqn.primitive.name]
 
         def make(now: Any) -> Any:
@@ -450,7 +450,7 @@ class Maker:
         return host_steps.STEPS[eqn.primitive.name].spreads and fn.__class__ is np.ufunc
 
     def _is_fresh(self, eqn: Any, fn: Any) -> bool:
-        """Whether a step gives its result in new memory, for all sizes."""
+        """Return whether a step gives its result in new memory, for all sizes."""
         if isinstance(fn, np.ufunc):
             return self.source is None or self._is_elementwise(eqn, fn)
         return isinstance(fn, inline.Inline) and fn.fresh
@@ -758,7 +758,7 @@ def _together(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
 
 
 def _narrows(eqn: Any) -> bool:
-    """Whether a step makes float32 of float64, which Python's floats become at once."""
+    """Return whether a step makes float32 of float64, which Python's floats become at once."""
     return (eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype) == (np.float64, np.float32)
 
 

@@ -98,7 +98,7 @@ _COS = (
 
 
 def _quarters(x: Array) -> tuple[Array, Array, Array]:
-    """How many quarter turns are nearest to `x`, and the sine and cosine of the rest, in float64."""
+    """Return how many quarter turns are nearest to `x`, and the sine and cosine of the rest, in float64."""
     few = x.dtype == jnp.float32
     turns, rest = _reduced_few(x) if few else _reduced(x)
     z = rest * rest
@@ -126,7 +126,7 @@ def _reduced_few(x: Array) -> tuple[Array, Array]:
 
 
 def _reduced(x: Array) -> tuple[Array, Array]:
-    """The quarter turns of float64 numbers below `_REDUCED`, and the angle that is left, be it as small as 2**-60."""
+    """The quarter turns of float64 numbers below `_REDUCED`, and the angle left, which may be as small as 2**-60."""
     turns = _nearest(x * _of(x, 2 / math.pi))
     first, second, third, fourth = (turns * _of(x, part) for part in _HALF_PI)
     rest = x - first
@@ -155,7 +155,7 @@ def _tan(x: Array) -> Array:
 
 
 def _is_reduced(x: Array) -> Array | None:
-    """Whether the parts of pi / 2 reduce an argument; what is not finite has NaN as its sine anyway."""
+    """Return whether the parts of pi / 2 reduce an argument; what is not finite has NaN as its sine anyway."""
     if x.dtype == jnp.float32:
         return None
     return ~((lax.abs(x) >= _REDUCED) & (lax.abs(x) < jnp.inf))
@@ -184,7 +184,7 @@ _LOW, _LOW_FEW = 3.061616997868383e-17, -2.1855694e-08
 
 
 def _half_asin(a: Array) -> tuple[Array, Array]:
-    """Whether `a`, which is not negative, is past 0.5, and its arc sine, or half its arc cosine where it is."""
+    """Return whether `a`, which is not negative, is past 0.5, and its arc sine, or half its arc cosine where it is."""
     past = a > _of(a, 0.5)
     z = _choose(past, _of(a, 0.5) * (_of(a, 1) - a), a * a)
     t = _choose(past, lax.sqrt(z), a)
@@ -295,7 +295,7 @@ def _rem(x: Array, y: Array) -> Array:
 
 
 def _is_divided(x: Array, y: Array) -> Array:
-    """Whether a quotient is so small that the rest is exact; what is not finite, or divided by 0, has NaN."""
+    """Return whether a quotient is so small that the rest is exact; what is not finite, or divided by 0, has NaN."""
     plain = (lax.abs(x) < jnp.inf) & (lax.abs(y) > 0)
     return ~plain | (lax.abs(x) * _of(x, 2.0 ** (-28 if x.dtype == jnp.float32 else -20)) < lax.abs(y))
 

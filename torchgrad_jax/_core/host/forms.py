@@ -27,7 +27,7 @@ FLOATS = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def floats(keys: Keys) -> bool:
-    """Whether these are tensors of float32 or of float64 with elements, and maybe numbers that fit in."""
+    """Return whether these are tensors of float32 or of float64 with elements, and maybe numbers that fit in."""
     given = [k for k in keys.values() if k is not None]
     kinds = {k.dtype.np for k in given if not isinstance(k, type)}
     whole = all(k in (int, float) if isinstance(k, type) else k.numel for k in given)
@@ -43,12 +43,12 @@ MOST_OF_FEW = 1024
 
 
 def places(key: Any) -> bool:
-    """Whether a tensor holds places, as 64-bit integers."""
+    """Return whether a tensor holds places, as 64-bit integers."""
     return key.dtype.np == np.int64 and key.numel > 0
 
 
 def any_of(mask: Any) -> bool:
-    """Whether a value of an array of bool is true; `any` takes longer to begin."""
+    """Return whether a value of an array of bool is true; `any` takes longer to begin."""
     return b"\1" in mask.tobytes()
 
 
@@ -62,12 +62,12 @@ def refuse_if(wrong: bool) -> None:
 
 
 def by(ufunc: Step, takes: Callable[[Keys], bool] = few) -> Callable[..., Step | None]:
-    """What a ufunc gives for floating point numbers."""
+    """Return what a ufunc gives for floating point numbers."""
     return lambda keys, **statics: ufunc if takes(keys) else None
 
 
 def remainder(keys: Keys) -> Step | None:
-    """What is left of a division, with the sign of the divisor; a zero has that of what is divided."""
+    """Return what is left of a division, with the sign of the divisor; a zero has that of what is divided."""
     if isinstance(keys["other"], type) and not isinstance(keys["input"], type) and places(keys["input"]):
         return _integer_remainder if keys["other"] is int else None
     return _remainder if few(keys) else None
@@ -227,7 +227,7 @@ def gathered(keys: Keys, dim: int, sparse_grad: bool) -> Step | None:
 
 
 def counted(keys: Keys, size: int) -> Step | None:
-    """How often each number below `size` occurs."""
+    """Return how often each number below `size` occurs."""
     if keys["weights"] is not None or not places(keys["input"]):
         return None
 
@@ -239,7 +239,7 @@ def counted(keys: Keys, size: int) -> Step | None:
 
 
 def histogram(keys: Keys, bins: int) -> Step | None:
-    """How many elements are in each of some equal parts of a range that holds all of them."""
+    """Return how many elements are in each of some equal parts of a range that holds all of them."""
     limits = keys["min"], keys["max"]
     if not floats(keys) or not all(k is None or isinstance(k, type) for k in limits):
         return None

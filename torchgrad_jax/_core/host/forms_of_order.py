@@ -33,7 +33,7 @@ def _taken(keys: Keys) -> bool:
 
 
 def _packing(key: Any, axis: int, descending: bool) -> Step:
-    """Makes the integers; NaN is larger than all numbers, and zeros are equal."""
+    """Make the integers; NaN is larger than all numbers, and zeros are equal."""
     places = np.arange(key.shape[axis]).reshape([-1 if d == axis else 1 for d in range(key.ndim)])
     wide, whole, sign, most = np.dtype(np.int64), np.dtype(np.int32), np.int32(31), np.int32(0x7FFFFFFF)
     zero = np.float32(0)

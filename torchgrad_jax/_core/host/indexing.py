@@ -176,12 +176,12 @@ def gather_knowing(params: Any, ins: Any, outs: Any, known: Any) -> Step | None:
 
 
 def _is_whole(known: Any, aval: Any) -> bool:
-    """Whether all of an operand is known, and not only what it is spread from."""
+    """Return whether all of an operand is known, and not only what it is spread from."""
     return known is not None and known.shape == aval.shape
 
 
 def _is_of_rows(params: Any, shape: Any) -> bool:
-    """Whether whole rows are taken: all of the operand but one number along one dimension."""
+    """Return whether whole rows are taken: all of the operand but one number along one dimension."""
     numbers = params["dimension_numbers"]
     if len(numbers.start_index_map) != 1 or numbers.operand_batching_dims:
         return False

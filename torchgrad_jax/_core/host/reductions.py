@@ -19,7 +19,7 @@ def summed(params: Any, ins: Any, outs: Any) -> Step | None:
 
 
 def _sum_of_few(axes: Any, aval: Any, shape: Any) -> Step | None:
-    """A sum of a few elements each. NumPy begins anew for each result, which takes longer than to add up."""
+    """A sum of a few elements each. NumPy begins again for each result, which takes longer than to add up."""
     cut = _cut(axes, aval.shape)
     if aval.dtype.kind != "f" or cut is None:
         return None
@@ -100,7 +100,7 @@ def extreme(fn: Any) -> Callable[..., Step | None]:
 
 _TURNED, _FOUND = 32, 2048
 """Elements of a row up to which a matrix is turned, so that NumPy finds the extremes of many rows at a time; and up to
-which it finds the place of an extreme sooner than the extreme, for which it begins anew in each row."""
+which it finds the place of an extreme sooner than the extreme, for which it begins again in each row."""
 
 
 def reduced(fn: Any, kinds: str) -> Callable[..., Step | None]:
@@ -157,7 +157,7 @@ def running(fn: Any) -> Callable[..., Step | None]:
 
 
 def in_wide_rows(shape: Any, axis: int) -> bool:
-    """Whether so many elements lie beside each other that NumPy joins several of them at a time."""
+    """Return whether so many elements lie beside each other that NumPy joins several of them at a time."""
     return math.prod(shape[axis + 1 :]) >= _WIDE
 
 

@@ -48,7 +48,7 @@ def _is_all(value: Any, number: int) -> bool:
 
 
 def key_of(eqn: Any, ins: list[str]) -> Any:
-    """What tells a step from others, or None where that can't be said."""
+    """Return what tells a step from others, or None where that can't be said."""
     params = tuple(eqn.params.items())
     try:
         hash(params)

@@ -60,12 +60,12 @@ def sized(now: Any, eqn: Any) -> SizedStep:
 
 
 def has_halves(eqn: Any) -> bool:
-    """Whether a step reads or gives values of a half type."""
+    """Return whether a step reads or gives values of a half type."""
     return any(v.aval.dtype in inline.HALVES for v in (*eqn.invars, *eqn.outvars))
 
 
 def widened(v: Any) -> SizedValue:
-    """What stands for a value in float32, if it is one of a half type."""
+    """Return what stands for a value in float32, if it is one of a half type."""
     aval = v.aval
     half = aval.dtype in inline.HALVES
     return SizedValue(jax.core.ShapedArray(aval.shape, np.float32, weak_type=aval.weak_type) if half else aval)
@@ -79,7 +79,7 @@ def check(aval: Any, halves: bool = False) -> None:
 
 
 def takes(dt: Any, halves: bool = False) -> bool:
-    """Whether steps compute in a type; with `halves` whether they move and convert it."""
+    """Return whether steps compute in a type; with `halves` whether they move and convert it."""
     if not isinstance(dt, np.dtype):
         return False
     return halves if dt in inline.HALVES else dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
@@ -105,7 +105,7 @@ class Code:
         """Whether the code holds for some sizes."""
 
     def fits(self, now: Any) -> bool:
-        """Whether these sizes are not too much for NumPy; `Changed` where there is no telling."""
+        """Return whether these sizes are not too much for NumPy; `Changed` where there is no telling."""
         try:
             self._check(now)
         except No:

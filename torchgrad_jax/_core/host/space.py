@@ -83,7 +83,7 @@ def silently(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def warnings() -> tuple[Iterator[Any], Callable[[Any], Any]]:
-    """What turns NumPy's warnings off, and what sets them as they were."""
+    """Return what turns NumPy's warnings off, and what sets them as they were."""
     try:
         from numpy._core.umath import _extobj_contextvar, _make_extobj
 

@@ -539,7 +539,7 @@ def chosen(branches: list[Step]) -> Step:
 
 
 def _constants_and_state(params: Any) -> tuple[int, int]:
-    """How many of a scan's arguments are constants, and how many one round passes to the next.
+    """Return how many of a scan's arguments are constants, and how many one round passes to the next.
 
     JAX 0.10 has the two numbers. JAX 0.11 has a tree of three parts: constants, state, and arrays that are read by row.
     """
@@ -566,7 +566,7 @@ _SILENT_OF_FLOATS = {"neg", "abs", "sign", "max", "min"}
 
 
 def is_silent(eqn: Any) -> bool:
-    """Whether NumPy warns of no value that a step is given, be it NaN or infinite."""
+    """Return whether NumPy warns of no value that a step is given, NaN and infinities included."""
     name = eqn.primitive.name
     return name in _SILENT or (name in _SILENT_OF_FLOATS and eqn.outvars[0].aval.dtype.kind == "f")
 

@@ -49,7 +49,7 @@ class _No(Exception):
 
 
 def in_place(closed: Any) -> tuple[Any, Step] | None:
-    """What a kernel puts where, for its arguments but the first, as a jaxpr, and what puts it into memory.
+    """Return what a kernel puts where, for its arguments but the first, as a jaxpr, and what puts it into memory.
 
     It is None where the kernel does more with its first argument than to put a few elements into it.
     """
@@ -95,7 +95,7 @@ def _follow(jaxpr: Any, values: Sequence[Any], found: list[Any]) -> list[Any]:
 
 
 def _spread(eqn: Any, x: Any) -> _Spread:
-    """What a step spreads, which may be spread already."""
+    """Return what a step spreads, which may be spread already."""
     along = eqn.params["broadcast_dimensions"]
     kept = [d for d, n in zip(along, eqn.invars[0].aval.shape) if n != 1]
 
@@ -112,7 +112,7 @@ def _whole(x: Any) -> Any:
 
 
 def _with_memory(eqn: Any, ins: list[Any], found: list[Any]) -> _Memory:
-    """What a step gives that takes the array, which may be looked at in another shape, and written to once."""
+    """Return what a step gives that takes the array, which may be looked at in another shape, and written to once."""
     name, memories = eqn.primitive.name, [x for x in ins if x.__class__ is _Memory]
     if len(memories) > 1:
         raise _No
@@ -157,7 +157,7 @@ def _moved(dtype: np.dtype) -> bool:
 
 
 def _scattering(eqn: Any, given: Any) -> Step | None:
-    """Puts new elements at places into memory."""
+    """Put new elements at places into memory."""
     ins, joins = [v.aval for v in eqn.invars], indexing.SCATTERS[eqn.primitive.name]
     plain = _moved(ins[0].dtype) if joins is None else ins[0].dtype.kind in "iuf" and ins[0].dtype not in HALVES
     if not plain or not 0 < ins[2].size <= choice.LARGEST or indexing.scatter(joins)(eqn.params, ins, None) is None:

@@ -40,7 +40,7 @@ class AbstractArray(core.Tracer):
 
 
 def is_abstract(x: Any) -> bool:
-    """Whether an array has no elements to look at and no trace that will ever give it some."""
+    """Return whether an array has no elements to look at and no trace that will ever give it some."""
     return x.__class__ is AbstractArray
 
 

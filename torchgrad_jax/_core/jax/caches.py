@@ -400,7 +400,7 @@ def drop_traces(most: int | None = None) -> None:
 
 
 def _is_ours(traced: Any) -> bool:
-    """Whether this package defines the function of a trace."""
+    """Return whether this package defines the function of a trace."""
     where = traced.jaxpr.debug_info.func_src_info
     return where is not None and _PACKAGE in where
 

@@ -85,7 +85,7 @@ NO_TANGENT = np.zeros((), jax.dtypes.float0)
 
 
 def is_absent(t: Any) -> bool:
-    """Whether a rule with `symbolic_zeros` was given no tangent here."""
+    """Return whether a rule with `symbolic_zeros` was given no tangent here."""
     return isinstance(t, SymbolicZero)
 
 

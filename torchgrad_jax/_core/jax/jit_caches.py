@@ -19,7 +19,7 @@ _number_of_run = itertools.count()
 
 
 def of_this_run() -> AbstractContextManager[None]:
-    """A context in which functions under `jax.jit` are traced anew."""
+    """A context in which functions under `jax.jit` are retraced."""
     return _context(next(_number_of_run))
 
 

@@ -26,7 +26,7 @@ def precision(dtype: Any) -> lax.Precision:
 
 
 def set_float32(name: str) -> None:
-    """Set the precision of float32 products: "highest", "high" or "medium". Kernels are made anew."""
+    """Set the precision of float32 products: "highest", "high" or "medium". Kernels are made again."""
     if name != SETTINGS.float32_products:
         SETTINGS.float32_products = name
         caches.clear_caches()

@@ -87,7 +87,7 @@ def look_in_cache() -> None:
         _tell_jax()
 
 
-def _found(key: str) -> bytes | None:
+def _read_ahead(key: str) -> bytes | None:
     """A program that was made ahead, or None."""
     for folder in _FOLDERS:
         if key not in _PROGRAMS and (folder / key).is_file():
@@ -113,7 +113,7 @@ class _Keys:
         if not key.startswith(MODULE) or not hasattr(first, "client"):
             return key
         ahead = key_of(module, kind_of(first))
-        return key if _found(ahead) is None else ahead
+        return key if _read_ahead(ahead) is None else ahead
 
 
 class _Caches:

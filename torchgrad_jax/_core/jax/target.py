@@ -161,7 +161,7 @@ def traced_for(platform: str, name: str | None = None, kept: caches.Shelf | None
     Args:
         platform: the platform.
         name: what JAX is to keep its traces apart by; by default the platform.
-        kept: plans and kernels for it; by default they are made anew.
+        kept: plans and kernels for it; by default they are made again.
     """
     before = MODES.platform
     with _platform(name or platform), kept or caches.Shelf():

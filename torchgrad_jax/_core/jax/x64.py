@@ -135,7 +135,7 @@ def settled(array: Any) -> Any:
     """Return an array of the user's JAX code as one whose dtype is the same where JAX has 64-bit types.
 
     In `jax.vmap(f)(np.ones(3))` the tracer of a float32 array holds NumPy's of float64, which JAX narrows when it first
-    computes with it. And what comes of `jnp.asarray(2.0)` is float32 or float64 as JAX likes, in each step anew.
+    computes with it. And what comes of `jnp.asarray(2.0)` is float32 or float64 as JAX likes, in each step again.
     """
     if not IS_GUEST or not isinstance(array, jax.Array):
         return array

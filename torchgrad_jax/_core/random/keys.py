@@ -19,7 +19,7 @@ from ..state import MODES
 
 
 def is_key(x: Any) -> bool:
-    """Whether something is a typed key of `jax.random`, or an array of keys."""
+    """Return whether something is a typed key of `jax.random`, or an array of keys."""
     return isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
 
 
@@ -70,7 +70,7 @@ class KeyStream:
         self.trace = current_trace()
 
     def may_draw(self) -> bool:
-        """Whether no other function is being traced, whose numbers would be the same in each run."""
+        """Return whether no other function is being traced, whose numbers would be the same in each run."""
         now = current_trace()
         return now is self.trace or type(now).__name__ != "DynamicJaxprTrace"
 
@@ -151,7 +151,7 @@ class _OfOneDraw(KeyStream):
 
 @contextmanager
 def drawing_from(key: Any) -> Iterator[None]:
-    """A context in which draws that name no generator take their numbers from a key.
+    """Take the numbers of draws that name no generator from a key, inside of this context.
 
     Example:
         >>> import jax

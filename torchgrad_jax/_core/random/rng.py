@@ -413,7 +413,7 @@ def bernoulli(
 
 
 def dropout_mask(shape: Shape, p: float, *, generator: Generator | None = None) -> NDArray[np.bool]:
-    """Which elements `F.dropout` keeps when it drops with probability p.
+    """Return which elements `F.dropout` keeps when it drops with probability p.
 
     At p = 0 and p = 1 the answer is known and, as in torch, no word is taken.
     """
@@ -456,7 +456,7 @@ def cauchy(
 
 
 def geometric(shape: Shape, p: float, dtype: Any = np.float32, *, generator: Generator | None = None) -> Array:
-    """How many trials of probability p until the first success: `Tensor.geometric_`."""
+    """Return how many trials of probability p until the first success: `Tensor.geometric_`."""
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_ expects p to be in (0, 1), but got p={p:g}")
     generator = _chosen(generator)
@@ -556,7 +556,7 @@ def poisson(rates: Array, *, generator: Generator | None = None) -> Array:
 
 
 def binomial(count: Array, prob: Array, *, generator: Generator | None = None) -> Array:
-    """How many of `count` trials of probability `prob` succeed: `torch.binomial`."""
+    """Return how many of `count` trials of probability `prob` succeed: `torch.binomial`."""
     dtype = _floating(count.dtype, "binomial")
     if prob.dtype != dtype:
         raise RuntimeError(f"Found dtype {prob.dtype} but expected {dtype}")

@@ -66,12 +66,12 @@ def type_name(value: Any) -> str:
 
 
 def tensor_of(number: Any) -> Tensor:
-    """What a number becomes where there is no tensor."""
+    """Return what a number becomes where there is no tensor."""
     return wrap_array(np.asarray(number, dtypes.of_python(number.__class__).np))
 
 
 def may_change(value: Any) -> bool:
-    """Whether an argument is a tensor, a number of a compiled function, or a sequence with one.
+    """Return whether an argument is a tensor, a number of a compiled function, or a sequence with one.
 
     What such a number is equal to may be another one at the next call.
     """
@@ -84,7 +84,7 @@ def may_change(value: Any) -> bool:
 
 
 def is_layout(value: Any) -> bool:
-    """Whether this is a `torch.layout`."""
+    """Return whether this is a `torch.layout`."""
     return type(value).__name__ == "layout"  # the class is defined in a file that imports this one
 
 
@@ -271,7 +271,7 @@ def bad_argument(op: str, param: reg.Param, position: int, value: Any) -> TypeEr
     where = f"argument '{param.name}'" + ("" if param.kwonly else f" (position {position})")
     complaint = f"must be {_NAMES[param.kind]}, not {type_name(value)}"
     error = TypeError(f"{op}(): {where} {complaint}")
-    error.about = (value, complaint)  # type: ignore[attr-defined] - for whoever handed the value on
+    error.about = (value, complaint)  # type: ignore[attr-defined] - for the caller, which knows where the value came from
     return error
 
 

@@ -1,9 +1,9 @@
 """``TORCHGRAD_JAX_CHECK_CALLS=1``: each call that takes a short way is read in general form, too.
 
 ``x.gather(1, i)`` is then looked up by its arguments as they came, and beside that every argument is read by its kind,
-as if the call had never been met. Both have to find the same call of the row with the same leaves, the same key of its
-plan, and the same tensors that require gradients; a function that is made of others has to take the arguments as they
-are.
+as if no such call had been made before. Both have to find the same call of the row with the same leaves, the same key
+of its plan, and the same tensors that require gradients; a function that is made of others has to take the arguments
+as they are.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ def _general(me: Any, args: Sequence[Any]) -> tuple[Call, tuple[Any, ...]]:
 
 
 def _is_same_call(a: Call, b: Call) -> bool:
-    """Whether they are one call; of one that was forgotten meanwhile there may be two."""
+    """Return whether they are one call; of one that was forgotten meanwhile there may be two."""
     return a is b or (a.row is b.row and a.statics == b.statics and a.argnames == b.argnames)
 
 
 def _are_same(a: Sequence[Any], b: Sequence[Any], besides: int | None = None) -> bool:
-    """Whether these are the same tensors and equal numbers, but for the one in a place."""
+    """Return whether these are the same tensors and equal numbers, but for the one in a place."""
     return len(a) == len(b) and all(_is_same(v, w) for i, (v, w) in enumerate(zip(a, b)) if i != besides)
 
 

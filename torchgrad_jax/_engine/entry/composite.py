@@ -200,7 +200,7 @@ class Composed(Form):
         """Raise what torch says of the arguments, if the error is about them."""
         self.complain(args, kwargs)
         about = getattr(error, "about", None)
-        if about is not None:  # an argument that was handed on to an operator, and what that said of it
+        if about is not None:  # an argument that was passed to an operator, and its complaint
             places = [where for where, _, value in self._arguments(args, kwargs) if value is about[0]]
             raise_if_any(TypeError(f"{places[0]} {about[1]}") if places else None)
         elif isinstance(error, TypeError) or getattr(error, "name", None) == "_m":  # an attribute of tensors
@@ -228,7 +228,7 @@ def _no_tensor_or_int(annotation: str, value: Any) -> bool:
 
 
 def _no_real_number(annotation: str, value: Any) -> bool:
-    """Whether this is a complex number or a text in the place of a float, with which NumPy would compute."""
+    """Return whether this is a complex number or a text in the place of a float, with which NumPy would compute."""
     return annotation.partition(" | ")[0] == "float" and isinstance(value, complex | str)
 
 

@@ -44,7 +44,7 @@ _ARRAY: Any = Storage.array
 
 
 def unrollable(b: Binding, inplace: bool) -> bool:
-    """Whether the plain case of this row can be unrolled."""
+    """Return whether the plain case of this row can be unrolled."""
     row = b.row
     required = _required(b)
     if inplace:
@@ -187,7 +187,7 @@ def _unwritten(*args: Any, **kwargs: Any) -> Any:
 
 
 def _first_call(fn: Any, args: Any, kwargs: Any) -> Any:
-    """Give a function its code, in place, so that whoever holds it already has the fast one."""
+    """Give a function its code, in place, so that existing references become fast too."""
     written, form = fn.binding.written, fn.form
     key = (form.said, form.inplace, form.operator, form.spread is None)
     if key not in written:
@@ -353,7 +353,7 @@ def _call_lines(b: Binding, space: dict[str, Any], fallback: str) -> list[str]:
 
 
 def _key_of(p: reg.Param) -> str:
-    """What stands for a static argument in a key: its class, too, since 1 == True."""
+    """Return what stands for a static argument in a key: its class, too, since 1 == True."""
     may_be_float = p.kind is float or p.kind is reg.Static
     value = f"({p.name} or _as_key({p.name})) if {p.name}.__class__ is float else {p.name}" if may_be_float else p.name
     return f"{value}, {p.name}.__class__"

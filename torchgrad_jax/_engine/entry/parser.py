@@ -120,7 +120,7 @@ def parse_signature(text: str) -> Signature:
 
 
 def _takes(p: Parameter, value: Any, position: int, numbers_too: bool) -> bool:
-    """Whether a parameter takes a value, as far as torch looks before it reads it."""
+    """Return whether a parameter takes a value, as far as torch looks before it reads it."""
     if hasattr(type(value), "__torch_function__") and not isinstance(value, Tensor):
         return True
     if p.kind == "Tensor":

@@ -38,7 +38,7 @@ _LAYERS = frozenset([
 
 
 def is_builtin(namespace: str, name: str) -> bool:
-    """Whether a function of `NAMESPACES` is a builtin function in torch."""
+    """Return whether a function of `NAMESPACES` is a builtin function in torch."""
     if namespace == "nn.functional":
         top = NAMESPACES[""]
         return name in _LAYERS or (name in top and top[name] is NAMESPACES[namespace][name])

@@ -81,7 +81,7 @@ _READS_FLOATS = CALLS.cache()
 
 
 def _reads_floats(call: Call, leaves: Sequence[Any]) -> bool:
-    """Whether a call's check looks at numbers with a fraction, rather than at indices alone."""
+    """Return whether a call's check looks at numbers with a fraction, rather than at indices alone."""
     key = call, tuple([v._m if isinstance(v, Tensor) else v.__class__ for v in leaves])
     reads = _READS_FLOATS.get(key)
     if reads is None:

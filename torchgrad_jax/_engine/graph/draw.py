@@ -1,6 +1,6 @@
 """A picture of a recorded graph: nodes, what they saved, leaves; as SVG or as DOT text.
 
-A tool for people; the engine does not use it.
+A tool for people: in a notebook `loss.grad_fn` is shown as this picture. The engine does not use it otherwise.
 """
 
 from __future__ import annotations
@@ -33,9 +33,10 @@ class Picture:
 
 
 def picture(*roots: Any) -> Picture:
-    """What leads from the roots (tensors) to their leaves."""
+    """Return what leads from the roots (tensors or nodes) to their leaves."""
     order: dict[Node, None] = {}
-    stack = [t.grad_fn for t in roots if t.grad_fn is not None]
+    stack = [root if isinstance(root, Node) else root.grad_fn for root in roots]
+    stack = [node for node in stack if node is not None]
     while stack:
         node = stack.pop()
         if node not in order:
@@ -79,7 +80,7 @@ def _rows(shown: Picture) -> list[int]:
 
 
 def _contents(shown: Picture, rows: list[int]) -> list[list[Any]]:
-    """What stands in each row, from left to right: boxes, by number, and lanes for edges that pass the row.
+    """Return what stands in each row, from left to right: boxes, by number, and lanes for edges that pass the row.
 
     A lane, (edge, row), is on the side of the box that the edge leads to, so that no edge runs behind a box.
     """
@@ -151,3 +152,6 @@ def svg(*roots: Any) -> str:
         if box.below:
             out.append(f'<text x="{middle:g}" y="{y + 32:g}" font-size="10" fill="#555">{escape(box.below)}</text>')
     return "\n".join([*out, "</svg>"]) + "\n"
+
+
+Node._repr_html_ = svg  # which a notebook shows

@@ -61,7 +61,7 @@ def fitted(name: str, index: int, g: Tensor, m: Meta) -> Tensor:
 
 
 def leaf_grad_meta(leaf: Tensor, given: dtypes.dtype) -> Meta:
-    """What a gradient of dtype `given` has to look like at a leaf, whose `grad_dtype` decides."""
+    """Return what a gradient of dtype `given` has to look like at a leaf, whose `grad_dtype` decides."""
     m, x = leaf._m, leaf._x
     if x is None or x.grad_dtype is UNSET:
         return m

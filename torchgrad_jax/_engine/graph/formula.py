@@ -225,7 +225,7 @@ def _conj(x: Any) -> Any:
 
 
 def _as_no_derivative(refusal: Exception) -> errors.NoDerivative:
-    """Says that JAX has no derivative of a function: a callback, say, or a loop that ends by its values.
+    """Say that JAX has no derivative of a function: a callback, say, or a loop that ends by its values.
 
     The function itself has been traced before, so what fails is its derivative alone.
     """

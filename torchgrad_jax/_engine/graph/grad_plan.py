@@ -266,7 +266,7 @@ class GradPlan:
             part.forget()
 
     def in_numpy(self) -> bool:
-        """Whether NumPy computes its gradients, so that a walk need not compile anything for it."""
+        """Return whether NumPy computes its gradients, so that a walk need not compile anything for it."""
         if self._in_numpy is None:
             everything = (True,) * len(self.diff)
             steps = self._steps(everything) if self.plan.device.type == "cpu" else None
@@ -410,7 +410,7 @@ def _node_name(plan: Plan) -> str:
 
 
 def _without_derivative(plan: Plan, name: str) -> Exception:
-    """What an op without a derivative says, whose nodes have this name."""
+    """Return what an op without a derivative says, whose nodes have this name."""
     call = plan.call
     if name != "NotImplemented":  # torch knows the op, and knows that it has no formula
         return NotImplementedError(f"the derivative for '{op_name(call.name)}' is not implemented.")

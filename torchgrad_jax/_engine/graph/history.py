@@ -1,6 +1,6 @@
 """Which node a tensor belongs to now, and what in-place writes do to the graph.
 
-Views get their nodes anew after a write to their base; a write to a view becomes a CopySlices of
+Views get new nodes after a write to their base; a write to a view becomes a CopySlices of
 the base.
 """
 
@@ -99,7 +99,7 @@ def _forbidden(t: Tensor, indirect: bool) -> str:
 
 
 def _regenerate(t: Tensor) -> None:
-    """Make the view's node anew: as_strided of the base as it is now."""
+    """Make a new node for the view: as_strided of the base as it is now."""
     al, base = t._al, t._al.base
     edge = edge_of(base)
     if al.chain:
@@ -149,7 +149,7 @@ def outreaching_call(src: Meta, view: Meta, relative: int, name: str) -> Call:
 
 
 def _reaches_out(src: Meta, m: Meta, relative: int) -> bool:
-    """Whether a window has elements that lie before or behind those of its source."""
+    """Return whether a window has elements that lie before or behind those of its source."""
     return m.numel > 0 and (relative < 0 or relative + m.extent > src.extent)
 
 
@@ -172,7 +172,7 @@ def offset_within(base: Tensor, t: Tensor) -> int:
 
 
 def mirrored(base: Tensor, t: Tensor) -> tuple[bool, bool]:
-    """Whether a view of `base` reads the conjugates, and the negatives, of what `base` itself reads."""
+    """Return whether a view of `base` reads the conjugates, and the negatives, of what `base` itself reads."""
     own, al = base._al, t._al
     return (al.conj, al.neg) if own is None else (al.conj ^ own.conj, al.neg ^ own.neg)
 
@@ -217,7 +217,7 @@ def _replayed(edge: Any, base: Tensor, chain: Sequence[tuple[Any, ...]]) -> Node
 
 
 def is_captured(t: Tensor) -> bool:
-    """Whether a function that is being transformed neither made a tensor's storage nor was given it."""
+    """Return whether a function that is being transformed neither made a tensor's storage nor was given it."""
     st = t._st
     return bool(st.born < MODES.level and id(st) not in MODES.given)
 
@@ -248,7 +248,7 @@ def check_inplace(t: Tensor, recording: bool = True) -> None:
 
 
 def _is_leaf(t: Tensor) -> bool:
-    """Whether a tensor that requires grad is a leaf: an example of a batch is one if the batch is."""
+    """Return whether a tensor that requires grad is a leaf: an example of a batch is one if the batch is."""
     if grad_fn_of(t) is not None:
         return False
     batch = MODES.run.batch

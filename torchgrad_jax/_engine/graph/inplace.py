@@ -97,7 +97,7 @@ class InplaceCall(Call):
         return _apply_inplace(self.inner, leaves, by_kernel=by_kernel)
 
     def refusal(self, keys: Sequence[Any], outs: Any, wanted: Sequence[int]) -> Any:
-        """What a backward pass raises in the place of gradients, also where torch cannot derive this form."""
+        """Return what a backward pass raises in the place of gradients, also where torch cannot derive this form."""
         missing = self.rules.missing
         return NotImplementedError(missing) if missing else super().refusal(keys, outs, wanted)
 

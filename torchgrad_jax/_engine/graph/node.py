@@ -128,7 +128,7 @@ class Node:
         return self.gp.plan.outs[self.gp.plan.diff[nr]]
 
     def grad_meta(self, nr: int, given: Any) -> Any:
-        """What a gradient of dtype `given` has to look like at an output."""
+        """Return what a gradient of dtype `given` has to look like at an output."""
         return self.out_meta(nr)
 
     def _extras(self) -> NodeExtras:
@@ -272,7 +272,7 @@ def spent(name: str, out: Any, find_edges: Callable[[], Sequence[Any]]) -> Node:
 
 
 def accumulator(tensor: Any) -> AccumulateGrad:
-    """The leaf's AccumulateGrad node: one while anything holds it, made anew after."""
+    """The leaf's AccumulateGrad node: one while anything holds it, made again after."""
     ref = tensor._acc
     if ref is not None:
         node = ref()

@@ -73,7 +73,7 @@ def _window(t: Tensor, m: Meta, offset: int) -> None:
 
 
 def _grow(t: Tensor, need: int, dtype: Any) -> None:
-    """Append zeros to the storage; whoever shares it must be known, as their windows change."""
+    """Append zeros to the storage; the tensors that share it must be known, as their windows change."""
     st = t._st
     check_resizable(st)
     base = t._al.base if t._al is not None else None
@@ -114,6 +114,6 @@ def _longer(st: Any, need: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _alone(t: Tensor, base: Any = None) -> bool:
-    """Whether no tensor or node but `t` (and the base it is a view of) holds the storage."""
+    """Return whether no tensor or node but `t` (and the base it is a view of) holds the storage."""
     known = sum((x._st is t._st) + (x._vc is t._st) for x in (t, base) if x is not None)
     return sys.getrefcount(t._st) - 1 <= known

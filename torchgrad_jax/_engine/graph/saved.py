@@ -80,7 +80,7 @@ def error_of_write(m: Any, producer: str | None, nr: int, now: int, then: int) -
 
 
 def _describe(node: Any, index: int, entry: Any) -> tuple[str | None, int]:
-    """Which node made a saved value, and as which output; of inputs torch's messages always say 0."""
+    """Return which node made a saved value, and as which output; of inputs torch's messages always say 0."""
     n_in = len(node.gp.saved_in)
     if index >= n_in:
         k, diff = node.gp.saved_out[index - n_in], node.gp.plan.diff
@@ -119,7 +119,7 @@ def _check_unwritten(node: Any, index: int, entry: Any) -> None:
 
 
 def unwritten(node: Any) -> bool:
-    """Whether nobody wrote to what a node saved."""
+    """Return whether nobody wrote to what a node saved."""
     for entry, then in zip(node.saved or (), node.vers):
         counter = entry if isinstance(entry, Storage) else entry._vc if isinstance(entry, Tensor) else None
         if counter is not None and counter.version != then:
@@ -139,7 +139,7 @@ def note_altered(t: Tensor) -> None:
 
 
 def unaltered(node: Any) -> bool:
-    """Whether no tensor that a node saved is another one by now."""
+    """Return whether no tensor that a node saved is another one by now."""
     saved = node.saved
     return saved is None or not any(id(entry) in ALTERED for entry in saved)
 
@@ -157,7 +157,7 @@ def check_attached(node: Any) -> None:
 
 
 def _as_saved(node: Any, index: int, entry: Any) -> Any:
-    """What a saved input was when it was saved, where its data is of another shape or dtype since; else None."""
+    """Return what a saved input was when it was saved, where its data is of another shape or dtype since; else None."""
     gp = node.gp
     if id(entry) not in ALTERED or index >= len(gp.saved_in):
         return None
@@ -197,7 +197,7 @@ def unpack_arrays(node: Any, ahead: Unpacked) -> list[Any]:
 
 
 def _unpacked_array(entry: Packed, ahead: Unpacked) -> Any:
-    """What the kernels of a pass read: a value of another dtype is cast, one of another shape must broadcast."""
+    """Return what the kernels of a pass read: a value of another dtype is cast, one of another shape must broadcast."""
     return strided.fitted(_unpacked(entry, ahead), entry.meta)
 
 
@@ -239,7 +239,7 @@ def unpack_for_nothing(node: Any, ahead: Unpacked) -> None:
 
 
 def unpack_hooked(entry: Packed) -> Tensor:
-    """What the unpack hook makes of what the pack hook gave; no version is checked, as in torch."""
+    """Return what the unpack hook makes of what the pack hook gave; no version is checked, as in torch."""
     value = entry.unpack(entry.packed)
     if not isinstance(value, Tensor):
         raise TypeError(
@@ -367,7 +367,7 @@ class SavedTensor:
         return out
 
     def _entry(self) -> Any:
-        """What the node holds."""
+        """Return what the node holds."""
         saved, i = self._node.saved, self._index
         return None if saved is None or i is None else saved[i]
 

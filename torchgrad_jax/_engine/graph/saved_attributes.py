@@ -84,7 +84,7 @@ def saved_attribute(node: Any, name: str) -> Any:
 
 
 def _shows(gp: Any) -> bool:
-    """Whether the nodes of a plan have such attributes; those around a write to a part have none."""
+    """Return whether the nodes of a plan have such attributes; those around a write to a part have none."""
     return gp is not None and not gp.raises and gp.name != "CopySlices"
 
 
@@ -105,7 +105,7 @@ def _unpacked(node: Any, at: Any) -> Any:
 
 
 def _is_number(node: Any, at: Any) -> bool:
-    """Whether a saved value is a number to torch too; one that has an edge is a tensor there."""
+    """Return whether a saved value is a number to torch too; one that has an edge is a tensor there."""
     if isinstance(at, tuple):
         return False
     gp, saved = node.gp, node.saved
@@ -126,7 +126,7 @@ def _shown(gp: Any, at: int, value: Any) -> Any:
 
 
 def _is_none(gp: Any, label: str) -> bool:
-    """Whether a tensor was not given, or would be saved if more of the arguments required a gradient."""
+    """Return whether a tensor was not given, or would be saved if more of the arguments required a gradient."""
     keys, edges = _keys(gp), [gp.plan.keys[leaf] for leaf in gp.edge_leaves]
     if label in keys and not isinstance(keys[label], Meta):
         return True
@@ -166,7 +166,7 @@ def _known(gp: Any, label: str) -> Any:
 
 
 def _of_tensor(m: Any, what: str, wanted: bool) -> Any:
-    """What torch keeps of a tensor instead of the tensor."""
+    """Return what torch keeps of a tensor instead of the tensor."""
     if what == "sizes_opt":
         return m.shape if isinstance(m, Meta) else (0,)
     if not isinstance(m, Meta):

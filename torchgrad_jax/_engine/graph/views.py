@@ -253,7 +253,7 @@ def _become_view(me: Tensor, m: Meta, offset: int, node: Any, tangent: Tensor | 
             alias.chain = _shifted(al.chain, m, alias)
     if node is None:  # unrecorded
         if alias.base is not None:
-            alias.seen = al.seen  # type: ignore[union-attr] - the node is made anew when looked at
+            alias.seen = al.seen  # type: ignore[union-attr] - the node is made again when looked at
         elif m.shape != me._m.shape:
             note_reshaped(me)
     me._m, me._al = m, alias

@@ -69,7 +69,7 @@ def fetched(array: Any) -> np.ndarray:
 
 
 def is_traced(t: Tensor) -> bool:
-    """Whether the tensor's values are not known because it is being traced, outside of a batch."""
+    """Return whether the tensor's values are not known because it is being traced, outside of a batch."""
     if not MODES.run.inside(t):
         with MODES.run.outside():
             return is_traced(t)

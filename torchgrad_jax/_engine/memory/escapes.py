@@ -39,7 +39,7 @@ def _running() -> Iterator[Any]:
 
 
 def inside_jax() -> bool:
-    """Whether a transform of JAX's, and no graph, differentiates the code that runs."""
+    """Return whether a transform of JAX's, and no graph, differentiates the code that runs."""
     if MODES.run.jax_derives and MODES.run.batch is None:
         return True
     return bool(MODES.bits & UNDER_JAX) and any(traced_for(trace) not in OF_CONTROL_FLOW for trace in _running())
@@ -50,7 +50,7 @@ OF_CONTROL_FLOW = ("scan", "cond", "switch", "while_cond", "while_body", "fori_l
 
 
 def traced_for(trace: Any) -> Any:
-    """What JAX says that it makes a trace for, such as "jit"; None where it says nothing."""
+    """Return what JAX says that it makes a trace for, such as "jit"; None where it says nothing."""
     return getattr(getattr(getattr(trace, "frame", None), "debug_info", None), "traced_for", None)
 
 

@@ -6,8 +6,8 @@
     x.sum()       # asks for the array: the storage is an ordinary one again, and the next write to a part copies
 
 An array that has left its storage never changes: a node may have saved it, NumPy or JAX may hold it. So `array` is the
-one way out, and whoever takes it ends the ownership for ever. No reference is counted, and nobody has to say that he
-keeps what he took.
+one way out, and reading it ends the ownership for ever. No references are counted, and no reader has to say that it
+keeps the array.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class OwnedStorage(Storage):
 def read_part(st: Storage, m: Meta, offset: int, conj: bool, neg: bool) -> np.ndarray | None:
     """A copy of a view's elements; None where the storage neither has its memory alone nor shares it with NumPy."""
     with WRITE_LOCK:
-        memory = _in_place(st, to_write=False) if executors.lies_in(st.meta, m) else None
+        memory = _in_place(st, to_write=False) if executors.is_read_in_place(st.meta, m) else None
         if memory is None:
             return None
         out = transfer.aligned(m.shape, m.dtype.np)
@@ -63,7 +63,7 @@ def read_part(st: Storage, m: Meta, offset: int, conj: bool, neg: bool) -> np.nd
 
 
 def may_be(t: Tensor) -> bool:
-    """Whether a tensor is a large storage, as it is, that may have its memory alone."""
+    """Return whether a tensor is a large storage, as it is, that may have its memory alone."""
     st = t._st
     return t._al is None and t._x.__class__ is not Extras and st.meta.numel >= FROM and st.meta.contiguous
 
@@ -86,7 +86,7 @@ def memory_of(st: Storage) -> np.ndarray | None:
 
 def write_part(st: Storage, m: Meta, offset: int, conj: bool, neg: bool, value: Any) -> bool:
     """Overwrite a view's elements where they lie; false where the storage can't have its memory alone."""
-    if m.overlaps or not executors.lies_in(st.meta, m) or not _is_value(value):
+    if m.overlaps or not executors.is_read_in_place(st.meta, m) or not _is_value(value):
         return False
     memory = memory_of(st)
     if memory is None:

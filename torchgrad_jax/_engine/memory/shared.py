@@ -7,8 +7,8 @@
     del n           # the next use of x makes its storage an ordinary one again
 
 `Storage.array` stays what it is everywhere else, an immutable array: here it is a snapshot, the same object until the
-bytes differ. So whoever compares arrays by identity, remembers a view by the storage's stamp, or keeps a value for the
-backward pass needs no rule for shared memory; and whoever assigns `array` writes to the memory.
+bytes differ. So code that compares arrays by identity, remembers a view by the storage's stamp, or keeps a value for
+the backward pass needs no rule for shared memory; and assigning `array` writes to the memory.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class Shared(Memory):
         return self.window.flags.writeable
 
     def is_alone(self) -> bool:
-        """Whether nobody else has the memory any more."""
+        """Return whether nobody else has the memory any more."""
         return self._owner is not None and sys.getrefcount(self._owner) <= self._references
 
     def is_as_seen(self) -> bool:
-        """Whether the memory holds the bytes that it held when it was looked at last."""
+        """Return whether the memory holds the bytes that it held when it was looked at last."""
         if self.seen is None:
             return False
         if self._image is None:
@@ -230,7 +230,7 @@ def _part(st: Storage, memory: Shared, value: Any = None) -> Any:
 
 
 def _is_traced() -> bool:
-    """Whether the code that runs is being traced, so that NumPy would not see what it does later."""
+    """Return whether the code that runs is being traced, so that NumPy would not see what it does later."""
     return bool(MODES.bits & IN_RUN) or is_running()
 
 
@@ -265,12 +265,12 @@ def _memory_of(st: Storage) -> Shared | None:
 
 
 def is_shared(st: Storage) -> bool:
-    """Whether NumPy may hold the memory of a storage."""
+    """Return whether NumPy may hold the memory of a storage."""
     return st.__class__ is SharedStorage
 
 
 def memory_in_common(a: Storage, b: Storage) -> int | None:
-    """How many bytes after `a` the storage `b` begins, where both are in memory of one array; else None."""
+    """Return how many bytes after `a` the storage `b` begins, where both are in memory of one array; else None."""
     if a.__class__ is not SharedStorage or b.__class__ is not SharedStorage:
         return None
     first, second = a.pointer.buffer, b.pointer.buffer
@@ -321,7 +321,7 @@ def tensor_on(array: np.ndarray, m: Meta) -> Tensor | None:
 
 
 def _is_constant(source: Any) -> bool:
-    """Whether nobody can write to the memory of an object."""
+    """Return whether nobody can write to the memory of an object."""
     if isinstance(source, memoryview):
         return source.readonly and isinstance(source.obj, jax.Array | bytes)
     return isinstance(source, jax.Array | bytes)
@@ -349,7 +349,7 @@ def _any_bytes_of(array: np.ndarray, size: int) -> np.ndarray:
 
 
 def saved_value(node: Any, entry: Any, then: int) -> Any:
-    """What a node saved, where NumPy may have written to it since; else None."""
+    """Return what a node saved, where NumPy may have written to it since; else None."""
     if then.__class__ is VersionAndValues:
         return then.array  # type: ignore[attr-defined]
     st = entry._st if isinstance(entry, Tensor) else entry

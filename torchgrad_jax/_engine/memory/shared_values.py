@@ -29,7 +29,7 @@ class VersionAndValues(int):
 
 
 def outlasts(then: int) -> bool:
-    """Whether a node reads what it saved at a version even if that was written to since."""
+    """Return whether a node reads what it saved at a version even if that was written to since."""
     return then.__class__ is VersionAndValues and then.outlasts  # type: ignore[attr-defined]
 
 

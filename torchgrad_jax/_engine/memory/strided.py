@@ -215,11 +215,11 @@ def scatter(
     value: Any,
     *,
     add: bool = False,
-    anew: bool = False,
+    rebuild: bool = False,
 ) -> Any:
     """`flat` with the strided view overwritten by (or added to) `value`.
 
-    `anew` puts the result together of what is before the view, the view and what follows, nothing in place.
+    `rebuild` concatenates what is before the view, the view and what follows; nothing is written in place.
     """
     if 0 in shape:
         return flat
@@ -244,7 +244,7 @@ def scatter(
         new = placed if mask.all() else jnp.where(mask, placed, segment)
     if whole:
         return new
-    if anew:
+    if rebuild:
         return lax.concatenate([flat[:offset], new, flat[offset + extent :]], 0)
     return lax.dynamic_update_slice(flat, new, (offset,), allow_negative_indices=False)
 
@@ -340,22 +340,22 @@ def replaced(array: Any, store: Meta, m: Meta, offset: Any, conj: bool, neg: boo
 
     XLA may compute what it writes from places of the array that it has written to already, where the array was reshaped
     for the write (see `_bridge/compile/trace/risky_writes.py`). So one that is written to at a known place keeps its
-    shape, or is put together anew.
+    shape, or is rebuilt.
     """
     if not isinstance(offset, int):
         return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value), store)
     box = _box(store, m, offset)
     if box is None:
-        return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value, anew=True), store)
+        return from_flat(view_into(to_flat(array, store), m, offset, conj, neg, value, rebuild=True), store)
     return box.put(array, conjugated(value, conj, neg))
 
 
 @with_x64
-def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any, anew: bool = False) -> Any:
-    """Storage elements with a tensor of meta `m` overwritten by `value`; `anew` as for `scatter`."""
+def view_into(flat: Any, m: Meta, offset: Any, conj: bool, neg: bool, value: Any, rebuild: bool = False) -> Any:
+    """Storage elements with a tensor of meta `m` overwritten by `value`; `rebuild` as for `scatter`."""
     value = conjugated(value, conj, neg)
     mine = reinterpret(flat, m.dtype.np)
-    written = scatter(mine, m.shape, m.strides, offset, value, anew=anew)
+    written = scatter(mine, m.shape, m.strides, offset, value, rebuild=rebuild)
     written = reinterpret(written, flat.dtype)
     rest = flat[written.shape[0] :]
     return lax.concatenate([written, rest], 0) if rest.shape[0] else written
@@ -540,7 +540,7 @@ def read_stored(t: Tensor) -> Any:
     if MANY and (there := _placement_of_view(t)) is not None:
         array = place(array, uneven.even(there, t._m.shape))
         summands.carry(held, array, lambda part: kernel.call(part, al.offset))
-    # A tracer must not be met again outside of its trace.
+    # A tracer must not be seen outside of its trace.
     if st.views_keep_values and not isinstance(array, jax.core.Tracer):
         al.array, al.stamp = array, stamp
     return array

@@ -26,7 +26,7 @@ _NUMBERS = frozenset((bool, int, float, complex))
 
 @remember()
 def aval_of(m: Meta) -> Any:
-    """What JAX knows of an array that is described by `m`."""
+    """Return what JAX knows of an array that is described by `m`."""
     return jax.core.ShapedArray(m.shape, m.dtype.np)
 
 
@@ -154,11 +154,11 @@ class Tape(jax.core.Trace):
         return Value(self, aval, self.count - 1)
 
     def holds(self, x: Any) -> bool:
-        """Whether `x` is a value of this tape."""
+        """Return whether `x` is a value of this tape."""
         return x.__class__ is Value and x._trace is self
 
     def place(self, index: int, m: Meta) -> Value:
-        """What stands for the captured tensor `index`."""
+        """Return what stands for the captured tensor `index`."""
         self.outside.append((self.count, index))
         return self._value(aval_of(m))
 
@@ -251,7 +251,7 @@ class Tape(jax.core.Trace):
         return self._traced(lambda t, xs: t.process_custom_vjp_call(primitive, fun, fwd, bwd, xs, **settings), tracers)
 
     def _now(self, compute: Callable[[], Any]) -> Any:
-        """What `jax.ensure_compile_time_eval` wants: values, and no step."""
+        """Return what `jax.ensure_compile_time_eval` wants: values, and no step."""
         from jax.extend.core import set_current_trace
 
         with set_current_trace(self.parent_trace):

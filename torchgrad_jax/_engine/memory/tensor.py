@@ -23,7 +23,7 @@ class Storage:
     """Owns the current array and, for tensors that do not say otherwise, the version counter.
 
     `array` has the logical shape of `meta`, whose strides say in which order torch would have laid
-    the elements out. `stamp` counts writes, whoever made them, and `born` is the transform or the
+    the elements out. `stamp` counts all writes, and `born` is the transform or the
     run of `vmap` (`MODES.birth`) inside of which it was made.
     """
 

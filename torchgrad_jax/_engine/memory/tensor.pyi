@@ -353,7 +353,7 @@ class Tensor:
     _is_all_true = _methods._is_all_true
     _is_any_true = _methods._is_any_true
     def _is_view(self) -> _bool:
-        """Whether autograd regards the tensor as a view."""
+        """Return whether autograd regards the tensor as a view."""
     _is_zerotensor = _methods._is_zerotensor
     @staticmethod
     def _make_subclass(*args: Any, **kwargs: Any) -> Any: ...
@@ -625,7 +625,7 @@ class Tensor:
     is_complex = _methods.is_complex
     is_conj = _methods.is_conj
     def is_contiguous(self, memory_format: _memory_format | None = None) -> _bool:
-        """Whether the elements are laid out row by row without gaps, or as another memory format says."""
+        """Return whether the elements are laid out row by row without gaps, or as another memory format says."""
     is_distributed = _methods.is_distributed
     is_floating_point = _methods.is_floating_point
     def is_inference(self) -> Any: ...
@@ -635,7 +635,7 @@ class Tensor:
     is_same_size = _methods.is_same_size
     is_set_to = _methods.is_set_to
     def is_shared(self) -> _bool:
-        """Whether `share_memory_` was called for the tensor's storage."""
+        """Return whether `share_memory_` was called for the tensor's storage."""
     is_signed = _methods.is_signed
     isclose = _methods.isclose
     isfinite = _methods.isfinite

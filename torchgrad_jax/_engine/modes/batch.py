@@ -141,7 +141,7 @@ class Batch:
             self.example_strides[id(storage_behind(me))] = (*at[:2], move.place(at[2]))
 
     def moves_of(self, t: Tensor) -> Sequence[Move]:
-        """What happened to the dimensions of the tensor of an example, in order."""
+        """Return what happened to the dimensions of the tensor of an example, in order."""
         return self.moves[id(t)][1] if id(t) in self.moves else ()
 
     def batch_meta(self, t: Tensor) -> Meta:

@@ -22,7 +22,7 @@ def running_vmap() -> TracedRun | None:
 
 
 def is_batched(t: Tensor) -> bool:
-    """Whether a tensor stands for one example of the batch of a running `vmap`."""
+    """Return whether a tensor stands for one example of the batch of a running `vmap`."""
     return any(run.batch is not None and run.inside(t) for run in MODES.runs)
 
 
@@ -56,7 +56,7 @@ def beside(t: Tensor, others: Sequence[Any]) -> Tensor:
 
 
 def is_hidden(t: Tensor) -> bool:
-    """Whether a gradient is wanted of `t` outside of the running `vmap` alone."""
+    """Return whether a gradient is wanted of `t` outside of the running `vmap` alone."""
     run, batch = MODES.run, MODES.run.batch
     return batch is not None and not batch.own_leaves and run.is_innermost() and run.inside(t)
 
@@ -83,7 +83,7 @@ def follow_jax(t: Tensor) -> None:
 
 
 def _is_followed(array: Any, run: TracedRun) -> bool:
-    """Whether the derivative goes on through what a transform of JAX's returned to a run."""
+    """Return whether the derivative goes on through what a transform of JAX's returned to a run."""
     if not run.owns(array):
         return False
     batch = run.batch

@@ -61,7 +61,7 @@ class TracedRun:
         self.at_once = at_once
         """Whether the array of a storage is its value: kernels run when they are called."""
         self.may_write_outside = may_write_outside
-        """Whether what is outside may be written to, and is read anew each time the steps are run."""
+        """Whether what is outside may be written to, and is read again each time the steps are run."""
         self.may_check_later = may_check_later
         """Whether a check of values that are not there yet becomes a result of the program or the operator."""
         self.jax_derives = not (at_once or may_write_outside)
@@ -126,7 +126,7 @@ class TracedRun:
     def touches(self, leaves: Sequence[Any]) -> bool:
         """Whether a call on these is a step of the run: one is inside, or its tangent is; with no tensors at all, yes.
 
-        Where what is outside is read anew each time, every call is.
+        Where what is outside is read again each time, every call is.
         """
         if self.at_once or self.may_write_outside:
             return True
@@ -342,7 +342,7 @@ class TracedRun:
         It is `mapped` where it has a row for each example of the batch.
         """
         self.captured.append(t)
-        self.met.append(_as_met(t))
+        self.met.append(_array_and_edge(t))
         self.mapped.append(mapped)
         self.keep.append((t._st, t._fn))  # they are kept alive, since their identities are keys
         value = self.place_for(len(self.captured) - 1, m)
@@ -360,7 +360,7 @@ class TracedRun:
 
     def copy_for_rule(self, t: Tensor) -> Tensor:
         """A tensor at the same place in the graph that code of the user's may write to."""
-        array, edge = _as_met(t)
+        array, edge = _array_and_edge(t)
         self.keep.append(edge)
         return _as_it_was(t, array, edge)
 
@@ -432,7 +432,7 @@ def _keys_at_once(leaves: Sequence[Any], look: Any) -> tuple[tuple[Any, ...], li
     return tuple(keys), xs, mask
 
 
-def _as_met(t: Tensor) -> tuple[Any, tuple[Any, int] | None]:
+def _array_and_edge(t: Tensor) -> tuple[Any, tuple[Any, int] | None]:
     """What the storage of a tensor holds, and the tensor's edge."""
     return storage_behind(t).array, edge_of(t) if requires_grad_of(t) else None
 

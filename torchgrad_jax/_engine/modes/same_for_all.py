@@ -29,7 +29,7 @@ class SameForAll:
         """So many steps, and so many outside values, were looked through."""
 
     def __contains__(self, value: Value) -> bool:
-        """Whether a value of the tape is known not to differ between examples."""
+        """Return whether a value of the tape is known not to differ between examples."""
         self._catch_up()
         return value.number not in self.varying
 

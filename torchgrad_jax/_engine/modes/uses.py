@@ -1,4 +1,4 @@
-"""What code does with tensors from outside of the run that it is in, for whoever wants to know.
+"""What code does with tensors from outside of the run that it is in, for an observer that depends on it.
 
 A program of `compile` is right as long as what it used is as it was: `compile` keeps an object of its own in the run's
 `uses`, which hears of each use and remembers what it depends on, or refuses the use. Other runs keep one that does

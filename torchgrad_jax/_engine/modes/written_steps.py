@@ -103,7 +103,7 @@ def evaluate_written(jaxpr: Any, inputs: Sequence[Any], captured: Captured, cons
 
 
 def outside(captured: Captured, first: int = 0) -> Take:
-    """Takes placeholders for values from outside, which are numbered from `first`."""
+    """Take placeholders for values from outside, which are numbered from `first`."""
 
     def take(eqn: Any, _: list[Any]) -> Any:
         return [captured[eqn.params["index"] - first]] if eqn.primitive is _placeholder else None

@@ -114,7 +114,7 @@ def innermost() -> only_modes:
 
 
 def modes_active() -> bool:
-    """Whether some mode sees the calls of this thread."""
+    """Return whether some mode sees the calls of this thread."""
     return bool(MODES.function_modes) and MODES.functions_disabled != ALL_DISABLED
 
 
@@ -145,7 +145,7 @@ def add_plain(cls: type) -> None:
 
 
 def overrides(cls: type) -> bool:
-    """Whether a class has its own idea of functions."""
+    """Return whether a class has its own idea of functions."""
     if cls in ORDINARY:
         return False
     found = getattr(cls, "__torch_function__", None)
@@ -157,7 +157,7 @@ def overrides(cls: type) -> bool:
 
 
 def overridden(args: Iterable[Any]) -> bool:
-    """Whether some argument's class has its own idea of functions."""
+    """Return whether some argument's class has its own idea of functions."""
     return any(overrides(a.__class__) for a in args)
 
 
@@ -300,7 +300,7 @@ def name_of(func: Any) -> str | None:
 
 
 def accessors(prop: property) -> dict[str, Any]:
-    """What `__torch_function__` is given for the uses of a property, by name."""
+    """Return what `__torch_function__` is given for the uses of a property, by name."""
     return {name: getattr(prop, name) for name, part in PARTS.items() if part(prop) is not None}
 
 

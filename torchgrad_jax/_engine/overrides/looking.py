@@ -112,7 +112,7 @@ def _looking(getter: bool, closed: int) -> types.CodeType:
 
 
 def _look(func: Any, plain: Callable[..., Any], kind: str) -> Callable[..., Any]:
-    """What a function does once it looks: ask whoever overrides `func`, or do what `plain` does."""
+    """What a function does once it looks: ask the classes that override `func`, or do what `plain` does."""
     asked: tuple[str, ...] | None = getattr(plain, "asked", None)
 
     def look(args: Any, kwargs: Any) -> Any:
@@ -184,7 +184,7 @@ def activate() -> None:
 
 
 def foreign(args: Sequence[Any]) -> bool:
-    """Whether some argument is no tensor and overrides functions, and no function looks for that yet."""
+    """Return whether some argument is no tensor and overrides functions, and no function looks for that yet."""
     if ACTIVE or MODES.functions_disabled:
         return False
     for a in args:
@@ -225,7 +225,7 @@ def skip_one(func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def skipping() -> bool:
-    """Whether the question that is about to be asked is the one to skip; answers True once."""
+    """Return whether the question that is about to be asked is the one to skip; answers True once."""
     skip, MODES.skip_function = MODES.skip_function, False
     return skip
 

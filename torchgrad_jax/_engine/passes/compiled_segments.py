@@ -13,7 +13,7 @@ For the graph of `(x * w).sin().sum()`, with `x` and `w` as leaves, this makes t
         return [v9, v8]
 
 `k0` to `k2` are the kernels that the walk would call, `v0` is the gradient that comes in, `v1` to `v3` were saved, and
-`v4` is the gradient that `x` had before. So a joined segment gives the bits of the walk, whoever computes its kernels,
+`v4` is the gradient that `x` had before. So a joined segment gives the bits of the walk, whether NumPy or XLA computes,
 and when a segment is joined changes no result.
 
 A segment that comes often, and of which XLA computes a part, is fused: it becomes one kernel, which takes less time and
@@ -106,7 +106,7 @@ class Compiled:
 
 
 def _rows(key: Sequence[Any]) -> Iterator[tuple[Any, int, tuple[int, ...], list[int], list[Any]]]:
-    """What a key says of each node: plan, number, results of the pass, places of saved values, edges.
+    """Yield what a key says of each node: plan, number, results of the pass, places of saved values, edges.
 
     An edge is a gradient's number, and the numbers of the node that it leads to and of that node's output.
     """

@@ -29,7 +29,7 @@ def post_hooks(node: Node, out: Sequence[Any], cts: list[Any]) -> Sequence[Any]:
 
 
 def replaced(hook: Any, res: Any, before: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a hook on a node returned, checked against what it was given."""
+    """Return what a hook on a node returned, checked against what it was given."""
     name = hook_name(hook)
     if not isinstance(res, tuple):
         raise TypeError(f"expected tuple, but hook returned '{type(res).__name__}'")

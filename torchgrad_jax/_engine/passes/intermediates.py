@@ -83,7 +83,7 @@ def _is_floating(t: Tensor) -> bool:
 
 
 def _flows(plan: Any, mask: int, leaves: Sequence[Any]) -> bool:
-    """Whether the results of an operation have a gradient by these arguments that is not zero everywhere."""
+    """Return whether the results of an operation have a gradient by these arguments that is not zero everywhere."""
     if not plan.any_diff:
         return False
     try:

@@ -188,7 +188,7 @@ def warn_of_layout(grad: Tensor, leaf: Meta) -> None:
 
 
 def obeys(m: Meta, want: Meta) -> bool:
-    """Whether a gradient is laid out as it should be; in dimensions of size 1 only expanded ones are not."""
+    """Return whether a gradient is laid out as it should be; in dimensions of size 1 only expanded ones are not."""
     if m.strides == want.strides:
         return True
     # torch reads on behind the strides of a leaf that got fewer dimensions since; a 1 stands there.

@@ -26,7 +26,7 @@ def reachable(roots: Sequence[Node]) -> list[Node]:
 
 
 def any_stands_for_several(nodes: Iterable[Node]) -> bool:
-    """Whether a node is among these that stands for several, each with outputs of its own."""
+    """Return whether a node is among these that stands for several, each with outputs of its own."""
     return True in map(_OF_SEVERAL, nodes)
 
 

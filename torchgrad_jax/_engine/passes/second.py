@@ -101,7 +101,7 @@ def _reads(gp: Any, p: int, present: tuple[bool, ...], form: str) -> tuple[Any, 
 
 
 def _form(gp: Any, saved: Sequence[Any]) -> str:
-    """Which formula torch takes where the values of what it saved decide: "" or "*", the one of inputs alone."""
+    """Return which formula torch takes where the values of what it saved decide: "" or "*", the one of inputs alone."""
     arrays = [read(v) for v in saved[: len(gp.saved_in)]]
     if any(isinstance(a, jax.core.Tracer) for a in arrays):
         return ""

@@ -5,8 +5,8 @@ what the nodes saved. The structure of such a stretch is the key of its joined f
 segment, a long one many, and what somebody watches ends one and is walked.
 
 The joined form calls the kernels of the nodes one after the other, so that it gives the bits of the walk. So hooks,
-lengths, and how often a structure was met decide how long a pass takes, and nothing else. There is one exception: where
-XLA computes some of the kernels, a segment that was met often is fused into one kernel, with other last bits. It takes
+lengths, and how often a structure came decide how long a pass takes, and nothing else. There is one exception: where
+XLA computes some of the kernels, a segment that comes often is fused into one kernel, with other last bits. It takes
 a sixth off the step of a multilayer perceptron. `torch.use_deterministic_algorithms(True)` does without.
 """
 
@@ -93,7 +93,7 @@ def walked_because(node: Node, runs: bool, hooked: Node | None = None) -> str | 
 
 
 def _changes_on_arrival(node: Node) -> bool:
-    """Whether gradients that come to a node are cast or summed first."""
+    """Return whether gradients that come to a node are cast or summed first."""
     if node.extras is not None and node.extras.reshaped:
         return True
     x = node.variable._x if node.__class__ is AccumulateGrad else None
@@ -431,7 +431,7 @@ def segment_at(task: Task, at: int) -> Segment | None:
 
 
 def _is_light(packed: Packed, room: int) -> bool:
-    """Whether a value may be unpacked for a segment."""
+    """Return whether a value may be unpacked for a segment."""
     return packed.meta.numel <= room
 
 
@@ -463,7 +463,7 @@ def _before_changed(task: Task, at: int, segment: Segment) -> int | None:
 
 
 def _comes_again(key: Any) -> bool:
-    """Whether a structure was walked so often that it is worth joining."""
+    """Return whether a structure was walked so often that it is worth joining."""
     h = hash(key)
     walks = _walked.get(h, 0)
     if walks >= WALKS:
@@ -496,7 +496,7 @@ def _saves_kernels(nodes: Sequence[Node]) -> bool:
 
 
 def _pays(kernels: int, nodes: Sequence[Node]) -> bool:
-    """Whether compiling a segment costs less than so many kernels of its nodes."""
+    """Return whether compiling a segment costs less than so many kernels of its nodes."""
     return kernels >= 3 and NODE_COST * kernels >= GRAPH_COST + len(nodes)
 
 

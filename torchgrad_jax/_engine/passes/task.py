@@ -92,7 +92,7 @@ class Task:
             self.running.update(n for n, _ in targets)
 
     def runs(self, node: Node) -> bool:
-        """Whether the function of a node that the pass comes to runs."""
+        """Return whether the function of a node that the pass comes to runs."""
         return self.running is None or node in self.running
 
     def put(self, node: Node, nr: int, g: Tensor) -> None:
@@ -118,7 +118,7 @@ class Task:
             self.put(m, nr, g)
 
     def _goes_on(self, node: Node, nr: int) -> bool:
-        """Whether the pass goes on from an output, where the node has several, with edges of their own."""
+        """Return whether the pass goes on from an output, where the node has several, with edges of their own."""
         needed = self.needed
         if needed is None or not node.of_several or any(at == nr for _, at in self.captures.get(node, ())):
             return True

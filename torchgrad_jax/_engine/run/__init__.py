@@ -2,8 +2,8 @@
 
 Lives here: `trace.py`, where a function with its static arguments is a `Call`, and a `Call` for given shapes is a
 `Plan`; `row_calls.py`, the calls of rows of the table; `program.py`, what each trace becomes: steps that can be cut,
-whose sizes may be symbols; `templates.py`, from which plans for shapes that were never met are made without a trace;
-`trace_files.py`, in which templates outlive the process;
+whose sizes may be symbols; `templates.py`, from which plans for new shapes are made without a trace; `trace_files.py`,
+in which templates outlive the process;
 `kernel.py`, which gives a kernel to NumPy or to XLA; `executors.py`, what NumPy does without code for it; `jvp.py`, the
 tangents of a plan; `joining.py` and `numbers_apart.py`, which keep the number of kernels small; `kept_calls.py`,
 kernels that start together and keep their bits; `windows.py`, kernels that are put off until a value is read,

@@ -27,7 +27,7 @@ def note(error: Exception, what: str, args: Sequence[Any]) -> bool:
 
 
 def is_users(error: Exception) -> bool:
-    """Whether code of the user raised it, which ran in the middle of something else: a signal handler."""
+    """Return whether code of the user raised it, which ran in the middle of something else: a signal handler."""
     return _raised_in(error.__traceback__) not in _LIBRARIES
 
 

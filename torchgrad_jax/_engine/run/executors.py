@@ -51,7 +51,7 @@ def by_what_is_given(compiled: Callable[..., Any], host: Callable[..., Any]) -> 
 
 
 def is_small(x: Any) -> bool:
-    """Whether NumPy may compute with an array: it is one of NumPy's, or a small one that was put nowhere."""
+    """Return whether NumPy may compute with an array: it is one of NumPy's, or a small one that was put nowhere."""
     return is_here(x) and (x.__class__ is np.ndarray or x.size <= choice.LARGEST)
 
 
@@ -66,7 +66,7 @@ def is_here(x: Any) -> bool:
 
 
 def fits(store: Meta, m: Meta, touched: int) -> bool:
-    """Whether NumPy can read or write a view, by which it touches so many elements.
+    """Return whether NumPy can read or write a view, by which it touches so many elements.
 
     The storage has no gaps, and the view's dtype. One that is not row by row is rearranged first.
     """
@@ -74,8 +74,8 @@ def fits(store: Meta, m: Meta, touched: int) -> bool:
     return choice.EXECUTOR != "xla" and work <= choice.LARGEST and (store.contiguous or store.dense) and _fits(store, m)
 
 
-def lies_in(store: Meta, m: Meta) -> bool:
-    """Whether NumPy finds the elements of a view where they lie in the memory of a storage on the CPU."""
+def is_read_in_place(store: Meta, m: Meta) -> bool:
+    """Return whether NumPy finds the elements of a view where they lie in the memory of a storage on the CPU."""
     return store.contiguous and _fits(store, m)
 
 

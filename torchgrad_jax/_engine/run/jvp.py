@@ -32,12 +32,12 @@ def jvp_call(plan: Plan, tangents: tuple[int, ...]) -> Call:
 
 
 def _of_any_size(plan: Plan) -> bool:
-    """Whether a template says what the tangents are: a derivative of its own has sizes that are no symbols."""
+    """Return whether a template says what the tangents are: a derivative of its own has sizes that are no symbols."""
     return plan.found is not None and (plan.forward is None or not plan.found.static)
 
 
 def _tangents(plan: Plan, tangents: tuple[int, ...]) -> Any:
-    """Makes the tangents, as a function of leaves and tangents, of the function that they are of."""
+    """Make the tangents, as a function of leaves and tangents, of the function that they are of."""
     n, present = len(plan.keys), plan.present
     diff, single, own = plan.diff, plan.single, plan.forward
     where = [present.index(i) for i in tangents]

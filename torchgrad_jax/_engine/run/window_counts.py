@@ -33,7 +33,7 @@ class Cut(NamedTuple):
 class Counts(NamedTuple):
     """What windows did: how many ran with how many steps, and what was started for them.
 
-    `met` of them ran kernel by kernel, because a window like that was never met before. The others ran as programs:
+    `met` of them ran kernel by kernel, because a window like that never came before. The others ran as programs:
     `starts` are the programs and kernels that were started for all of them. `cuts` has the most frequent first.
     """
 

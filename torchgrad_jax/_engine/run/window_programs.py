@@ -1,7 +1,7 @@
-"""What a window runs as: kernel by kernel when its steps are met for the first time, and later as a program.
+"""What a window runs as: kernel by kernel when its steps come for the first time, and later as a program.
 
     steps = ((mul, (-1, -2), -1), (sin, (0,), -1))    # value 0 is made of the inputs -1 and -2, value 1 of value 0
-    run(steps, [x, w], alive=(1,), fused=False)       # None: it was never met, so its kernels run one by one
+    run(steps, [x, w], alive=(1,), fused=False)       # None: it never came before, so its kernels run one by one
     run(steps, [x, w], alive=(1,), fused=False)       # [value 1], computed by one program
 
 The key of a program is all of that but the inputs: which kernels, what each reads, and which results somebody holds.

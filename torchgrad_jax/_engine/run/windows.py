@@ -8,7 +8,7 @@
 All that is known before a kernel runs is known at the call: shapes, dtypes, versions, whether a gradient is recorded.
 So errors about these are raised there, and nothing but the start of XLA is put off.
 
-A storage may hold a `Pending` in the place of an array. Whoever reads `Storage.array` gets the array, for which the
+A storage may hold a `Pending` in the place of an array. Reading `Storage.array` gives the array, for which the
 window runs (`memory/tensor.py`). So code that knows nothing of windows is right, and only what hands arrays to kernels
 asks for what a storage holds (`memory/strided.py`, `operand`).
 
@@ -348,7 +348,7 @@ class Windows:
 
 
 def defers(mode: int) -> bool:
-    """Whether kernels become steps of windows in a mode.
+    """Return whether kernels become steps of windows in a mode.
 
     They do not where somebody watches each of them, where JAX traces, and where tensors are spread over devices.
     """

@@ -82,7 +82,7 @@ def element_size(self: Tensor) -> int:
 
 
 def is_contiguous(self: Tensor, memory_format: Any = None) -> bool:
-    """Whether the elements are laid out row by row without gaps, or as another memory format says."""
+    """Return whether the elements are laid out row by row without gaps, or as another memory format says."""
     if memory_format is None:
         return self._m.contiguous
     if memory_format is not formats.contiguous_format and is_batched(self):
@@ -112,7 +112,7 @@ def first_element(self: Tensor) -> int:
 
 
 def is_leaf(self: Tensor) -> bool:
-    """Whether the user made the tensor: it has no grad_fn."""
+    """Return whether the user made the tensor: it has no grad_fn."""
     return get_grad_fn(self) is None
 
 
@@ -125,7 +125,7 @@ def get_grad_fn(self: Tensor) -> Any:
 
 
 def get_requires_grad(self: Tensor) -> bool:
-    """Whether gradients are computed for the tensor."""
+    """Return whether gradients are computed for the tensor."""
     return not is_hidden(self) and requires_grad_of(self)
 
 
@@ -277,7 +277,7 @@ def set_grad_dtype(self: Tensor, value: Any) -> None:
 
 
 def get_version(self: Tensor) -> int:
-    """How often the tensor, or what shares its counter, was written to in place."""
+    """Return how often the tensor, or what shares its counter, was written to in place."""
     if uncounted(self):
         raise RuntimeError("Inference tensors do not track version counter.")
     MODES.run.uses.look_at_version(self)
@@ -291,13 +291,13 @@ def get_base(self: Tensor) -> Any:
 
 
 def is_view(self: Tensor) -> bool:
-    """Whether autograd regards the tensor as a view."""
+    """Return whether autograd regards the tensor as a view."""
     MODES.run.uses.look_around(self)
     return self._al is not None and self._al.base is not None
 
 
 def retains_grad(self: Tensor) -> bool:
-    """Whether a non-leaf keeps its gradient."""
+    """Return whether a non-leaf keeps its gradient."""
     MODES.run.uses.depend_on_leaf(self)
     return self._x is not None and self._x.retains is not None
 
@@ -367,12 +367,12 @@ def stop_derivative(self: Tensor, value: Any) -> None:
 
 
 def refuse_deletion(self: Tensor) -> None:
-    """There is always a `_grad_fn`, be it None."""
+    """There is always a `_grad_fn`, which may be None."""
     raise RuntimeError("Deletion of _grad_fn not allowed. Detach tensor instead!")
 
 
 def _batched(t: Tensor) -> bool:
-    """Whether a tensor stands for one example of a batch."""
+    """Return whether a tensor stands for one example of a batch."""
     run = MODES.run
     return run.batch is not None and run.inside(t)
 
@@ -495,7 +495,7 @@ def own_text(self: Tensor, tensor_contents: str | None = None) -> str:
 
 
 def _class_shown(self: Tensor) -> str:
-    """What a tensor's text begins with."""
+    """Return what a tensor's text begins with."""
     if isinstance(self._m.device, FakeDevice) and not self._m.device.on_target:
         return "FakeTensor"
     return "tensor" if type(self) in PLAIN else type(self).__name__

@@ -45,7 +45,7 @@ def deepcopy(self: Tensor, memo: dict[int, Any]) -> Any:
 
 
 def _check_class(self: Any) -> None:
-    """As in torch, a class of its own must say how its tensors are made anew."""
+    """As in torch, a class of its own must say how its tensors are made again."""
     kind = type(self)
     if kind is not Tensor and type(self.new_empty([])) is not kind:
         raise RuntimeError(

@@ -47,7 +47,7 @@ class primals_only:
 
 
 def forward_grad(mode: bool) -> bool:
-    """Whether tangents are to be propagated; an error where they can't be turned off."""
+    """Return whether tangents are to be propagated; an error where they can't be turned off."""
     if not mode and MODES.transposed is not None:
         raise NotImplementedError(
             "_set_fwd_grad_enabled(False): inside of a jvp within another jvp, and of linearize, tangents cannot be "
@@ -92,7 +92,7 @@ def set_tangent(t: Tensor, tangent: Tensor | None) -> None:
 
     So views of both correspond, also those that were made before the tensor had a tangent.
     """
-    if tangent is not None and not _lies_as(tangent, t):
+    if tangent is not None and not _has_strides_of(tangent, t):
         with primals_only():
             tangent = laid_out_as(tangent, t)
     x = extras(t)
@@ -126,8 +126,8 @@ def _keep_tangent(t: Tensor) -> None:
         then.tangent = as_it_is(x.dual)
 
 
-def _lies_as(tangent: Tensor, t: Tensor) -> bool:
-    """Whether the strides of a tangent are those of what it belongs to, as far as they lead to elements."""
+def _has_strides_of(tangent: Tensor, t: Tensor) -> bool:
+    """Return whether the strides of a tangent are those of what it belongs to, as far as they lead to elements."""
     m, wanted = tangent._m, t._m
     if m is wanted or m.strides == wanted.strides or wanted.numel == 0:
         return True
@@ -135,11 +135,11 @@ def _lies_as(tangent: Tensor, t: Tensor) -> bool:
 
 
 def has_place_of(tangent: Tensor, t: Tensor) -> bool:
-    """Whether views of both correspond: of the same storage size, at the same place, with the same strides.
+    """Return whether views of both correspond: of the same storage size, at the same place, with the same strides.
 
     What is mapped over has no storage that a user could see: there the strides decide.
     """
-    if not _lies_as(tangent, t):
+    if not _has_strides_of(tangent, t):
         return False
     if not MODES.run.at_once or tangent._al is t._al is None:
         return True
@@ -226,7 +226,7 @@ def _fitting(tangent: Any, primal: Any) -> Tensor:
 
 
 def _blind(call: Call, keys: Sequence[Any], leaves: Sequence[Any]) -> bool:
-    """Whether autograd, of which forward mode is a part, does not see an op at all."""
+    """Return whether autograd, of which forward mode is a part, does not see an op at all."""
     return bool(MODES.bits & INFERENCE) or only_inference(call, keys, leaves)
 
 

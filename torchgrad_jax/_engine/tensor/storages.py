@@ -86,7 +86,7 @@ def place_in(storage: Any, index: Any) -> int:
 
 
 def _range_of(storage: Any, index: slice) -> range:
-    """Which bytes of a storage a slice means."""
+    """Return which bytes of a storage a slice means."""
     start, stop, step = index.indices(len(storage))
     if step != 1:
         raise RuntimeError(f"Trying to slice with a step of {step}, but only a step of 1 is supported")
@@ -194,16 +194,16 @@ class UntypedStorage:
         return _OF_FILES.get(self._storage)
 
     def resizable(self) -> bool:
-        """Whether `resize_` may be called: not while NumPy has the memory."""
+        """Return whether `resize_` may be called: not while NumPy has the memory."""
         st = self._storage
         return not (is_shared_with_numpy(st) and not st.pointer.is_alone())
 
     def is_pinned(self, device: Any = None) -> bool:
-        """Whether the memory is page-locked."""
+        """Return whether the memory is page-locked."""
         return False
 
     def is_shared(self) -> bool:
-        """Whether `share_memory_` was called; memory on a GPU always counts as shared."""
+        """Return whether `share_memory_` was called; memory on a GPU always counts as shared."""
         return self._storage in _SHARED or self.is_cuda
 
     def share_memory_(self) -> UntypedStorage:
@@ -382,7 +382,7 @@ UntypedStorage.__module__ = "torch.storage"
 
 
 def is_shared(self: Tensor) -> bool:
-    """Whether `share_memory_` was called for the tensor's storage."""
+    """Return whether `share_memory_` was called for the tensor's storage."""
     return handle(self._st).is_shared()
 
 

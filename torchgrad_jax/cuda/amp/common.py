@@ -8,7 +8,7 @@ from .. import is_available
 
 
 def amp_definitely_not_available() -> bool:
-    """Whether there is neither a GPU nor torch's package for TPUs."""
+    """Return whether there is neither a GPU nor torch's package for TPUs."""
     return not (is_available() or find_spec("torch_xla"))
 
 

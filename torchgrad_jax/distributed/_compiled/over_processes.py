@@ -52,7 +52,7 @@ class Collective(abc.ABC):
 
     @abc.abstractmethod
     def agree(self, program: bytes) -> bool:
-        """Whether all that take part are about to run the same program, and not none; each calls this."""
+        """Return whether all that take part are about to run the same program, and not none; each calls this."""
 
 
 class OverProcesses(JointProgram):
@@ -114,7 +114,7 @@ class OverProcesses(JointProgram):
 
 
 def is_over_mesh(x: Any) -> bool:
-    """Whether an input or a result of a program is an array that lies over several processes."""
+    """Return whether an input or a result of a program is an array that lies over several processes."""
     return isinstance(x, jax.Array) and not x.is_fully_addressable
 
 
@@ -139,7 +139,7 @@ def given_to_mesh(inputs: Sequence[Any], there: NamedSharding, here: Any) -> lis
 
 
 def like_given(inputs: Sequence[Any], there: NamedSharding) -> list[Any]:
-    """What a program over a mesh is lowered for, given such inputs."""
+    """Return what a program over a mesh is lowered for, given such inputs."""
     return [jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=there) if _is_own(x) else x for x in inputs]
 
 

@@ -11,7 +11,7 @@ XLA has no values of one process in a program over a mesh. So the values that th
 rows of one array, each process holding its row, and the steps between `own_copy` and `average` are mapped over the
 rows by `jax.vmap`. Steps on tensors over the mesh stay as they are. What these take of the processes' own values, such
 as a learning rate, has to be equal in all processes; they compare such numbers, and which program they are about to
-run, before each run. Where something differs (one has a smaller batch), all of them run the function as it is written.
+run, before each run. Where something differs (one has a smaller batch), all of them run the function eagerly.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Processes(abc.ABC):
 
     @abc.abstractmethod
     def agree(self, program: bytes) -> bool:
-        """Whether all of them give the same bytes, and not none; each calls this."""
+        """Return whether all of them give the same bytes, and not none; each calls this."""
 
 
 # --- the two steps --------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def _steps(eqns: Sequence[Any], names: dict[Any, Any]) -> Iterator[_Step]:
             continue
         inner = getattr(inner, "jaxpr", inner)
         given = [None if hasattr(v, "val") else names.get(v, v) for v in eqn.invars]
-        # A call may be met again: the variables in it are others each time.
+        # A call may come again: the variables in it are others each time.
         own = {v: object() for e in inner.eqns for v in e.outvars}
         own.update(zip(inner.invars, given))
         yield from _steps(inner.eqns, own)
@@ -197,7 +197,7 @@ class _Flow:
         return found
 
     def _values_that_differ(self) -> set[Any]:
-        """What may differ between the processes."""
+        """Return what may differ between the processes."""
         differs: set[Any] = set()
         for step in self._all:
             if step.primitive is placeholder():
@@ -209,7 +209,7 @@ class _Flow:
         return differs
 
     def kind_of(self, v: Any) -> _Kind:
-        """What a variable of the program is; a number in its place is the same for all."""
+        """Return what a variable of the program is; a number in its place is the same for all."""
         v = self._names.get(v, v)
         if v in self._over_mesh:
             return _Kind.OVER_MESH
@@ -286,14 +286,14 @@ class _Mapped:
         return jax.shard_map(fn, mesh=self._mesh, in_specs=before, out_specs=after, check_vma=False)
 
     def fits(self, inputs: Sequence[Any]) -> bool:
-        """Whether those inputs lie over the mesh, and no others, that the program takes so."""
+        """Return whether those inputs lie over the mesh, and no others, that the program takes so."""
         return all(
             is_over_mesh(x) is (kind in (_Kind.OVER_MESH, _Kind.ROW)) or x is None
             for x, kind in zip(inputs, self.inputs)
         )
 
     def like(self, inputs: Sequence[Any]) -> list[Any]:
-        """What the program is lowered for, given such inputs."""
+        """Return what the program is lowered for, given such inputs."""
         return like_given(inputs, self._there)
 
     def given(self, inputs: Sequence[Any]) -> list[Any]:
@@ -334,8 +334,8 @@ def _name_of(text: Callable[[], str], parameters: list[Any]) -> bytes:
         raise AsWritten(why, lasting=True) from error
 
 
-def _told(name: bytes, numbers: Iterable[Any]) -> bytes:
-    """What all processes have to be about to do: run the program of this name on these numbers."""
+def _announced(name: bytes, numbers: Iterable[Any]) -> bytes:
+    """A digest of what all processes are about to run: the program of this name on these numbers."""
     told = [name, *[f"{type(x).__name__} {np.asarray(x).tobytes()}".encode() for x in numbers]]
     return hashlib.sha256(b"|".join(told)).digest()
 
@@ -392,7 +392,7 @@ class OwnValues(JointProgram):
         if self._mapped.fits(inputs):
             self._name = self._name or _name_of(lambda: self.lower(inputs).as_text(), self._parameters)
             numbers = [(inputs[k], self._known.get(k)) for k in self._equal]
-            told = _told(self._name, ["known" if known is x else x for x, known in numbers])
+            told = _announced(self._name, ["known" if known is x else x for x, known in numbers])
         if not self._processes.agree(told):
             raise AsWritten(_DIFFERENT, lasting=False)
         self._known.clear()
@@ -429,7 +429,7 @@ class ForwardOverMesh:
         told = b""
         if self._mapped.fits(values):
             self._name = self._name or _name_of(lambda: self.lower(*values).as_text(), self._parameters)
-            told = _told(self._name, [values[k] for k in self._equal])
+            told = _announced(self._name, [values[k] for k in self._equal])
         if not self._processes.agree(told):
             raise AsWritten(_DIFFERENT, lasting=False)
         results = list(self._kernel(*self._mapped.given(values)))

@@ -92,7 +92,7 @@ def _filled(command: tuple[str, ...], local_rank: int) -> list[str]:
 
 
 def _environment(asked: Launch, attempt: int, met: Met, local_rank: int) -> dict[str, str]:
-    """What a process is told: this process's environment, and who it is."""
+    """Return what a process is told: this process's environment, and who it is."""
     rank, world = sum(met.sizes[: met.node]) + local_rank, sum(met.sizes)
     variables = {
         "RANK": rank,

@@ -18,7 +18,7 @@ OUT, ERR = 1, 2
 
 
 def streams(text: str, processes: int) -> dict[int, int]:
-    """What `--redirects` and `--tee` mean: `3` for all local ranks, or `0:1,1:2` for some of them."""
+    """Return what `--redirects` and `--tee` mean: `3` for all local ranks, or `0:1,1:2` for some of them."""
     if re.fullmatch("[0-3]", text):
         return dict.fromkeys(range(processes), int(text))
     if not re.fullmatch(r"\d+:[0-3](,\d+:[0-3])*,?", text):
@@ -78,7 +78,7 @@ class Folder:
 
 
 def prefix(asked: Logs, role: str, rank: int, local_rank: int) -> str:
-    """What stands before each line that is shown of a file."""
+    """Return what stands before each line that is shown of a file."""
     if asked.prefix is None:
         return f"[{role}{local_rank}]:"
     names = {"role_name": role, "rank": rank, "local_rank": local_rank}

@@ -108,7 +108,7 @@ def _connect(asked: Meeting, keeper: bool) -> TCPStore:
 
 
 def _is_here(host: str) -> bool:
-    """Whether a name or an address is one of this machine: one can listen there."""
+    """Return whether a name or an address is one of this machine: one can listen there."""
     known: list[Any] = []
     with contextlib.suppress(OSError):
         known = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)

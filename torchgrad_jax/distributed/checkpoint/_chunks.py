@@ -40,7 +40,7 @@ def _start(spans: Any) -> tuple[int, ...]:
 
 
 def is_split(tensor: Tensor) -> bool:
-    """Whether a tensor is in parts on several devices."""
+    """Return whether a tensor is in parts on several devices."""
     return _shards(tensor) is not None
 
 
@@ -81,7 +81,7 @@ def _overlap(a: Box, b: Box) -> tuple[list[int], list[int]] | None:
 
 
 def reads(fqn: str, saved: list[Box], wanted: list[Box]) -> Iterator[ReadItem]:
-    """What to read, of chunks in a checkpoint, for chunks of this process."""
+    """Yield what to read, of chunks in a checkpoint, for chunks of this process."""
     for i, chunk in enumerate(wanted):
         for j, there in enumerate(saved):
             common = _overlap(chunk, there)
@@ -98,7 +98,7 @@ def reads(fqn: str, saved: list[Box], wanted: list[Box]) -> Iterator[ReadItem]:
 
 
 def is_inside(chunk: Box, size: Size) -> bool:
-    """Whether a chunk lies in a tensor of that shape."""
+    """Return whether a chunk lies in a tensor of that shape."""
     return all(o >= 0 and n >= 0 and o + n <= s for o, n, s in zip(chunk.offsets, chunk.sizes, size))
 
 

@@ -49,7 +49,7 @@ def _leaves(path: Path, value: Any, old: bool) -> Iterator[tuple[Path, Any]]:
 
 
 def _is_one_value(values: Any) -> bool:
-    """Whether a collection has neither tensors nor dictionaries in it."""
+    """Return whether a collection has neither tensors nor dictionaries in it."""
     return not any(isinstance(v, Mapping | Tensor) or (isinstance(v, list) and not _is_one_value(v)) for v in values)
 
 

@@ -113,7 +113,7 @@ def _picklable(error: BaseException) -> BaseException:
 
 
 def alone(no_dist: bool, to: str | None = None) -> bool:
-    """Whether there is one process, because somebody says so or there is no group.
+    """Return whether there is one process, because somebody says so or there is no group.
 
     Args:
         no_dist: whether somebody says so.

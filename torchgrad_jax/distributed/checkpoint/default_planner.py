@@ -43,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 
 def _writes(fqn: str, value: Any) -> list[WriteItem]:
-    """What there is to write of an entry."""
+    """Return what there is to write of an entry."""
     if not isinstance(value, Tensor):
         return [WriteItem(MetadataIndex(fqn), WriteItemType.BYTE_IO)]
     kind = WriteItemType.SHARD if _chunks.is_split(value) else WriteItemType.TENSOR
@@ -118,7 +118,7 @@ class DefaultSavePlanner(SavePlanner):
         flatten_sharded_tensors: as in torch; there are no such tensors here.
         dedup_replicated_tensors: deprecated in torch, where it has no effect either.
         dedup_save_to_lowest_rank: whether the lowest rank writes what several have, instead of sharing it out.
-        enable_plan_caching: accepted; plans are made anew each time.
+        enable_plan_caching: accepted; plans are made again each time.
     """
 
     def __init__(
@@ -155,7 +155,7 @@ class DefaultSavePlanner(SavePlanner):
         return plan
 
     def create_global_plan(self, all_plans: list[SavePlan]) -> tuple[list[SavePlan], Metadata]:
-        """What each process writes.
+        """Return what each process writes.
 
         Raises:
             ValueError: the parts of a tensor overlap, or do not make up all of it.
@@ -186,7 +186,7 @@ class DefaultSavePlanner(SavePlanner):
         return _chunks.part_at(value, index) if isinstance(value, Tensor) else value
 
     def transform_object(self, write_item: WriteItem, object: Any) -> Any:
-        """What is no tensor, pickled."""
+        """Return what is no tensor, pickled."""
         if write_item.type == WriteItemType.BYTE_IO:
             file = io.BytesIO()
             save(object, file)
@@ -198,7 +198,7 @@ class DefaultSavePlanner(SavePlanner):
 
 
 def _local_load_plan(state_dict: dict[str, Any], metadata: Metadata, strict: bool) -> LoadPlan:
-    """What this process needs for a flat dictionary.
+    """Return what this process needs for a flat dictionary.
 
     Raises:
         RuntimeError: an entry is not in the checkpoint.
@@ -256,7 +256,7 @@ class DefaultLoadPlanner(LoadPlanner):
         self.state_dict, self.metadata, self.is_coordinator = state_dict, metadata, is_coordinator
 
     def create_local_plan(self) -> LoadPlan:
-        """What this process needs."""
+        """Return what this process needs."""
         assert self.metadata is not None
         there = self.metadata.state_dict_metadata
         if self.flatten_state_dict and there.keys() - self.state_dict.keys():

@@ -1,8 +1,8 @@
 """Checkpoints in folders, in torch's format: files of parts, one after another, and `.metadata`, which says where.
 
 A checkpoint that takes the place of another one in the same folder gets files of its own. It is there once `.metadata`
-has been replaced, which happens at once; then the old files are removed. Whoever is killed before leaves the old
-checkpoint whole.
+has been replaced, which happens at once; then the old files are removed. A process that is killed before leaves the
+old checkpoint whole.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class FileSystemBase:
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
-        """Whether a name is that of a folder which is there or can be made."""
+        """Return whether a name is that of a folder which is there or can be made."""
         if isinstance(checkpoint_id, Path):
             return True
         if "://" in str(checkpoint_id):
@@ -102,7 +102,7 @@ class FileSystemBase:
         return any(p.exists() and os.access(p, os.W_OK) for p in above)
 
     def exists(self, path: str | os.PathLike[str]) -> bool:
-        """Whether there is such a file."""
+        """Return whether there is such a file."""
         return Path(path).exists()
 
     def rm_file(self, path: str | os.PathLike[str]) -> None:
@@ -133,7 +133,7 @@ def _shared_out(items: list[WriteItem], files: int) -> list[list[WriteItem]]:
 
 
 def _bytes_of(value: Any) -> Any:
-    """What a file has of an item: what `torch.save` makes of a tensor, or the pickle that it is already."""
+    """Return what a file has of an item: what `torch.save` makes of a tensor, or the pickle that it is already."""
     if isinstance(value, io.BytesIO):
         return value.getvalue()
     file = io.BytesIO()
@@ -151,7 +151,7 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
         sync_files: whether to wait until the disk has the files.
         thread_count: how many threads write.
         per_thread_copy_ahead: accepted; parts are copied from devices one by one.
-        cache_staged_state_dict: accepted; copies for `async_save` are made anew each time.
+        cache_staged_state_dict: accepted; copies for `async_save` are made again each time.
         overwrite: whether a checkpoint that is there may be replaced.
         serialization_format: only `SerializationFormat.TORCH_SAVE`.
 
@@ -294,7 +294,7 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
                 self.fs.rm_file(path)
 
     def storage_meta(self) -> StorageMeta | None:
-        """Which checkpoint this is."""
+        """Return which checkpoint this is."""
         return StorageMeta(checkpoint_id=self.checkpoint_id, save_id=self.save_id)
 
     def _metadata_path(self, rank: int | None = None) -> Path:
@@ -308,7 +308,7 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
-        """Whether a name is that of a folder which is there or can be made."""
+        """Return whether a name is that of a folder which is there or can be made."""
         return FileSystem.validate_checkpoint_id(checkpoint_id)
 
 
@@ -338,7 +338,7 @@ class FileSystemReader(StorageReader):
         self.load_id = str(uuid.uuid4())
 
     def read_metadata(self, *args: Any, **kwargs: Any) -> Metadata:
-        """What `.metadata` says, or the file of the process `rank`."""
+        """Return what `.metadata` says, or the file of the process `rank`."""
         rank = kwargs.get("rank")
         name = _METADATA if rank is None else f"__{rank}{_METADATA}"
         with self.fs.create_stream(self.fs.concat_path(self.path, name), "rb") as file:
@@ -395,7 +395,7 @@ class FileSystemReader(StorageReader):
 
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
-        """Whether a name is that of a folder."""
+        """Return whether a name is that of a folder."""
         return FileSystem.validate_checkpoint_id(checkpoint_id)
 
 

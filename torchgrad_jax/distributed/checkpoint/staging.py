@@ -52,7 +52,7 @@ class BlockingAsyncStager:
     """Copies at once.
 
     Args:
-        cache_staged_state_dict: accepted; copies are made anew each time.
+        cache_staged_state_dict: accepted; copies are made again each time.
         type_check: as in torch.
     """
 

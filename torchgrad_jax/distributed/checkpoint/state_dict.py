@@ -78,7 +78,7 @@ def _name(model: Any, name: str, *, compiled: bool = False) -> str:
 
 
 def _entries(model: Module) -> Iterator[tuple[str, Any]]:
-    """What a model's dictionary holds, inner modules first, each module once; None stands for extra state."""
+    """Yield what a model's dictionary holds, inner modules first, each module once; None stands for extra state."""
     seen: set[Module] = set()
 
     def inside(module: Module, prefix: str) -> Iterator[tuple[str, Any]]:
@@ -336,7 +336,7 @@ def get_optimizer_state_dict(
 
 
 def _nested(state: Mapping[str, Any], prefix: str) -> Any:
-    """What a flat dictionary has under a name: the value, or the levels below."""
+    """Return what a flat dictionary has under a name: the value, or the levels below."""
     if prefix in state:
         return state[prefix]
     out: dict[str, Any] = {}

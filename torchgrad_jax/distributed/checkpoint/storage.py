@@ -53,10 +53,10 @@ class StorageWriter(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
-        """Whether a name is one for this kind of storage."""
+        """Return whether a name is one for this kind of storage."""
 
     def storage_meta(self) -> StorageMeta | None:
-        """Which checkpoint this is."""
+        """Return which checkpoint this is."""
         return None
 
 
@@ -90,4 +90,4 @@ class StorageReader(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
-        """Whether a name is one for this kind of storage."""
+        """Return whether a name is one for this kind of storage."""

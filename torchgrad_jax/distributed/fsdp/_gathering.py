@@ -148,7 +148,7 @@ class _OfMesh(Processes):
         self.mesh, self._of = mesh.jax_mesh, mesh
 
     def agree(self, program: bytes) -> bool:
-        """Whether all processes give the same bytes, and not none; each calls this."""
+        """Return whether all processes give the same bytes, and not none; each calls this."""
         for dim in range(self._of.ndim):
             turn = self._of.get_group(dim).turn("a compiled program", compiled=True)
             program = program if agree(turn, program) else b""

@@ -151,7 +151,7 @@ def replicate_others(module: Module, mesh: DeviceMesh) -> None:
 
 
 def enter(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
-    """What a module gets instead of its inputs, with its parameters made ready."""
+    """Return what a module gets instead of its inputs, with its parameters made ready."""
     is_root = not _RUNNING.groups
     if is_root and not group.own_forward:
         args, kwargs = _split_batch(group, args, kwargs)
@@ -164,7 +164,7 @@ def enter(group: Group, args: Any, kwargs: Any) -> tuple[Any, Any]:
 
 
 def leave(group: Group, output: Any) -> Any:
-    """What a module gives instead of its output, with its parameters put back; also after an error."""
+    """Return what a module gives instead of its output, with its parameters put back; also after an error."""
     _RUNNING.groups = _RUNNING.groups[:-1]
     used = _put_back(group.swapped.pop())
     is_root = not _RUNNING.groups

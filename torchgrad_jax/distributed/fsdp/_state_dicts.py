@@ -31,7 +31,7 @@ _CONFIGS = {
 
 
 def settings(kind: StateDictType, config: Any = None, of_optimizer: Any = None) -> StateDictSettings:
-    """What was asked for, with torch's details where none were given.
+    """Return what was asked for, with torch's details where none were given.
 
     Raises:
         RuntimeError: the details are those of another kind of state dictionary.
@@ -45,7 +45,7 @@ def settings(kind: StateDictType, config: Any = None, of_optimizer: Any = None) 
 
 
 def settings_of(module: Module) -> StateDictSettings | None:
-    """What was asked for of the first wrapper in a module; None where there is none."""
+    """Return what was asked for of the first wrapper in a module; None where there is none."""
     found = (m.__dict__.get("_state_dict_settings") for m in module.modules())
     return next((s for s in found if s is not None), None)
 

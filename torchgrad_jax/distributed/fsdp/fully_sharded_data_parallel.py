@@ -170,7 +170,7 @@ class FullyShardedDataParallel(Module):
         return inside[key]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What the module gives."""
+        """Return what the module gives."""
         group: Any = group_of(self)
         args, kwargs = enter(group, args, kwargs)
         output = None
@@ -181,7 +181,7 @@ class FullyShardedDataParallel(Module):
         return output
 
     def check_is_root(self) -> bool:
-        """Whether this is a module that others of its kind are inside of: always asked of the outermost one."""
+        """Return whether this is a module that others of its kind are inside of: always asked of the outermost one."""
         return True
 
     @staticmethod
@@ -245,7 +245,7 @@ class FullyShardedDataParallel(Module):
 
     @staticmethod
     def get_state_dict_type(module: Module) -> StateDictSettings | None:
-        """What `set_state_dict_type` said; None where no module is of this kind."""
+        """Return what `set_state_dict_type` said; None where no module is of this kind."""
         return _state_dicts.settings_of(module)
 
     @staticmethod

@@ -47,7 +47,7 @@ class PostLocalSGDOptimizer(Optimizer):
         return {**self.optim.state_dict(), "step": self.averager.step}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take both from a dictionary; an averager whose step is not in it begins anew."""
+        """Take both from a dictionary; an averager whose step is not in it begins again."""
         self.optim.load_state_dict(state_dict)
         if "step" not in state_dict:
             warn.to_user(

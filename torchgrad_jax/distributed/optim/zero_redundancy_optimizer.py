@@ -86,7 +86,7 @@ class ZeroRedundancyOptimizer(Optimizer):
             _copy_options(self.optim.param_groups, self.param_groups)
 
     def _shared_out(self, params: Sequence[Tensor]) -> list[list[Tensor]]:
-        """Which parameters of a group each process has."""
+        """Return which parameters of a group each process has."""
         shares: list[list[Tensor]] = [[] for _ in range(self.world_size)]
         for p in sorted(params, key=lambda p: p.numel(), reverse=True):
             rank = self._sizes.index(min(self._sizes))

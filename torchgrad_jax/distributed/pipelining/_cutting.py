@@ -307,7 +307,7 @@ class _Tracer(Tracer):
         return _Known(node, self)
 
     def _value(self, node: Node) -> Any:
-        """What a step gives for the example."""
+        """Return what a step gives for the example."""
         args, kwargs = map_arg(node.args, self._example), map_arg(node.kwargs, self._example)
         target: Any = node.target
         with self._working():

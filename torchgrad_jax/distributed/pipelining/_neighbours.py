@@ -44,7 +44,7 @@ class Neighbours:
         self._batch = self._group.turn("a batch through a pipeline").key.decode()
 
     def has(self, stage: int) -> bool:
-        """Whether this process has a stage."""
+        """Return whether this process has a stage."""
         return self._where(stage) == self._group.rank()
 
     def _where(self, stage: int) -> int:

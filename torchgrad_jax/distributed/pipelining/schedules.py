@@ -271,7 +271,7 @@ class _Batch:
                 self._backward(index, number, self._given(kind, index, number))
 
     def _given(self, kind: str, index: int, number: int) -> Any:
-        """What a stage goes on with, from here or from the process that has its neighbour."""
+        """Return what a stage goes on with, from here or from the process that has its neighbour."""
         key = (kind, index, number)
         if key in self.ready:
             return self.ready.pop(key)
@@ -308,7 +308,7 @@ class _Batch:
             self._give("B", index - 1, number, gradients)
 
     def output(self) -> Any:
-        """What came out for the whole batch."""
+        """Return what came out for the whole batch."""
         rows = [_pytree.tree_flatten(out) for out in self.results]
         joined = [ops.cat(list(column)) for column in zip(*(leaves for leaves, _ in rows), strict=True)]
         return _pytree.tree_unflatten(joined, rows[0][1])

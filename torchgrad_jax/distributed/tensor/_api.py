@@ -171,7 +171,7 @@ def _of_three(given: Any, kind: str) -> Any:
 
 
 def _make(make: Any, size: Any, values: Any, mesh: DeviceMesh | None, placements: Any, options: Any) -> Tensor:
-    """What a factory of tensors makes, given a shape and further arguments, over a mesh."""
+    """Return what a factory of tensors makes, given a shape and further arguments, over a mesh."""
     mesh = current_mesh(mesh)
     shape = (size,) if isinstance(size, int) else tuple(size)
     wanted = checked(mesh, placements, len(shape))

@@ -114,7 +114,7 @@ def _of_local(mesh: DeviceMesh, placements: Any, ndim: int) -> tuple[Placement, 
 
 
 def is_own(mesh: DeviceMesh) -> bool:
-    """Whether all devices of a mesh belong to this process."""
+    """Return whether all devices of a mesh belong to this process."""
     if MODES.target is not None:  # no process has any of them, and one program is for all
         return True
     return mesh.jax_mesh.local_mesh is mesh.jax_mesh or len(mesh.jax_mesh.local_devices) == mesh.jax_mesh.size
@@ -185,7 +185,7 @@ def _agreed(local: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
 
 
 def _reduced(local: Tensor, mesh: DeviceMesh, wanted: Any) -> Tensor:
-    """What `Partial` dimensions make of the summands of their processes, which then all have it."""
+    """Return what `Partial` dimensions make of the summands of their processes, which then all have it."""
     for number, p in enumerate(wanted):
         if isinstance(p, Partial):
             local = local.clone()
@@ -216,7 +216,7 @@ def spread(t: Tensor, mesh: DeviceMesh, wanted: Any, if_it_fits: bool = False) -
     there = sharding_of(mesh, wanted, tuple(t.shape), spec)
     reductions = reductions_of(t, mesh) if held is not None and held.mesh == mesh.jax_mesh else (None,) * mesh.ndim
     same = reductions == tuple(p if isinstance(p, Partial) else None for p in asked)
-    if same and held is not None and placement.lies_at(kept_of(t)[0], there):
+    if same and held is not None and placement.has_placement(kept_of(t)[0], there):
         return said(t.view_as(t) if t.requires_grad else t.detach(), mesh)
     out = t.to(there)
     if not same or any(reductions):  # which summands there are is said of an array
@@ -264,8 +264,8 @@ def _sharding(t: Tensor, name: str) -> NamedSharding:
     raise AttributeError(f"'{type(t).__name__}' object has no attribute '{name}': {why}")
 
 
-def _lies_somewhere(t: Tensor) -> bool:
-    """Whether a tensor is one of a traced program, for which XLA has yet to choose a place."""
+def _awaits_placement(t: Tensor) -> bool:
+    """Return whether a tensor is one of a traced program, for which XLA has yet to choose a place."""
     return not MODES.run.at_once and named_sharding(t) is None
 
 
@@ -309,7 +309,7 @@ def redistribute(
         raise NotImplementedError("DTensor.redistribute(): backward_dtype is not supported")
     if placements is None:
         raise RuntimeError("placements is needed for redistribute!")
-    if device_mesh is None and _lies_somewhere(self):
+    if device_mesh is None and _awaits_placement(self):
         raise RuntimeError(
             "DTensor.redistribute() of an argument or a result inside of a compiled function: give device_mesh, as "
             "XLA has yet to choose where it lies"
@@ -317,8 +317,8 @@ def redistribute(
     mesh = _mesh_of(self) if device_mesh is None else device_mesh
     wanted = checked(mesh, placements, self.ndim)
     for i, p in enumerate(wanted):
-        if isinstance(p, Partial) and (_lies_somewhere(self) or self.placements[i] != p):
-            held = "what XLA chooses" if _lies_somewhere(self) else self.placements[i]
+        if isinstance(p, Partial) and (_awaits_placement(self) or self.placements[i] != p):
+            held = "what XLA chooses" if _awaits_placement(self) else self.placements[i]
             raise RuntimeError(
                 f"Can not redistribute from {held} to {p}, redistributing to Partial is for internal use only!"
             )
@@ -326,7 +326,7 @@ def redistribute(
 
 
 def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
-    """What this process has of the tensor; in a process with all devices, the tensor itself as an ordinary one.
+    """Return what this process has of the tensor; in a process with all devices, the tensor itself as an ordinary one.
 
     Of a tensor that is `Partial` that is its own summand. Where a module's `output_layouts` say so of what all have,
     the first process has all, and the others what changes nothing: zeros, for a sum.
@@ -335,10 +335,10 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
         grad_placements: what the gradients of all processes are of the tensor's gradient: its parts or the summands of
             `Partial`; as the tensor itself if None. A process with all devices has all of it.
     """
-    if _lies_somewhere(self) and jax.process_count() > 1:
+    if _awaits_placement(self) and jax.process_count() > 1:
         refuse_parts("DTensor.to_local()")
     if (
-        _lies_somewhere(self)
+        _awaits_placement(self)
         or isinstance(kept_of(self)[0], jax.core.Tracer)
         or _sharding(self, "to_local").is_fully_addressable
     ):
@@ -349,7 +349,7 @@ def to_local(self: Tensor, *, grad_placements: Any = None) -> Tensor:
 
 
 def _part(t: Tensor) -> Tensor:
-    """What this process has of a tensor over several, without history."""
+    """Return what this process has of a tensor over several, without history."""
     found = note_of(t)
     return part_of(t.detach()) if found is None or found.own is None else wrap_array(found.own)
 
@@ -390,7 +390,7 @@ class ToLocal(Function):
 
 
 def _local_tensor(t: Tensor) -> Tensor:
-    """What this process has of a tensor, without history; torch keeps it under this name."""
+    """Return what this process has of a tensor, without history; torch keeps it under this name."""
     _sharding(t, "_local_tensor")
     return to_local(t.detach())
 
@@ -401,7 +401,7 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
     Args:
         grad_placements: what the gradients of all processes are of the whole gradient, as for `to_local`.
     """
-    if _lies_somewhere(self):
+    if _awaits_placement(self):
         return self
     there = _sharding(self, "full_tensor")
     everywhere = NamedSharding(there.mesh, PartitionSpec())
@@ -418,7 +418,7 @@ def full_tensor(self: Tensor, *, grad_placements: Any = None) -> Tensor:
 
 
 def _is_elsewhere(self: Tensor) -> bool:
-    """Whether other processes have parts of a tensor that this one has not."""
+    """Return whether other processes have parts of a tensor that this one has not."""
     if not MODES.run.at_once or not placement.MANY:
         return False
     there = named_sharding(self)
@@ -440,7 +440,7 @@ def _bound(method: Any) -> Any:
     """How a tensor over a mesh gives its method."""
 
     def get(self: Tensor) -> Any:
-        if not _lies_somewhere(self):
+        if not _awaits_placement(self):
             _sharding(self, method.__name__)
         return method.__get__(self)
 

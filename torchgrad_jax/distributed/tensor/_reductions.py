@@ -108,7 +108,7 @@ class _Search:
         return [out]
 
     def count(self, v: Any, w: Any) -> float:
-        """How many times as large a number is for the whole arrays: 1 where it is the same one."""
+        """Return how many times as large a number is for the whole arrays: 1 where it is the same one."""
         if hasattr(v, "val") != hasattr(w, "val"):
             raise Unknown
         if not hasattr(v, "val"):
@@ -120,7 +120,7 @@ class _Search:
         return float(v.val) / float(w.val)
 
     def summands(self, state: State) -> int:
-        """How many summands there are of a sum."""
+        """Return how many summands there are of a sum."""
         return math.prod(self.sizes[axis] for axis, what in state.items() if what == "sum")
 
     def inside(self, a: Any, b: Any, before: list[State]) -> list[State]:
@@ -206,7 +206,7 @@ def _product(eqn: Any, numbers: Any, x: Any, y: Any) -> Any:
 
 
 def _of_reductions(eqn: Any, name: str, before: list[Any]) -> Any:
-    """What becomes of reductions: a linear step of them is one."""
+    """Return what becomes of reductions: a linear step of them is one."""
     ops, others = {w for w in before if isinstance(w, str)}, [w for w in before if not isinstance(w, str)]
     if len(ops) > 1 or any(w is not None for w in others):
         raise Unknown

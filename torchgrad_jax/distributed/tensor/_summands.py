@@ -36,7 +36,7 @@ from .placement_types import Partial, Placement
 
 
 def note_of(t: Tensor) -> Summands | None:
-    """What is known of the summands of a tensor; None for one that is no reduction."""
+    """Return what is known of the summands of a tensor; None for one that is no reduction."""
     found = summands.summands_of(kept_array(t._st))  # nothing is gathered for the question
     return found if found is None or is_direct(t) else summands.summands_of(read(t))
 
@@ -84,7 +84,7 @@ def without_note(t: Tensor) -> Tensor:
 
 
 def own_of(array: Any) -> Any:
-    """What this process's one device has of an array."""
+    """Return what this process's one device has of an array."""
     return array.addressable_data(0)
 
 

@@ -11,15 +11,15 @@ class Placement:
     """What one dimension of a mesh does with a tensor: `Shard`, `Replicate` or `Partial`."""
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether it splits the tensor, or this dimension of it."""
+        """Return whether it splits the tensor, or this dimension of it."""
         return False
 
     def is_replicate(self) -> bool:
-        """Whether each device has all of it."""
+        """Return whether each device has all of it."""
         return False
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether each device has a summand."""
+        """Return whether each device has a summand."""
         return False
 
 
@@ -34,7 +34,7 @@ class Shard(Placement):
             raise TypeError(f"Shard(): dim must be an int, not {type(self.dim).__name__}")
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether it splits the tensor, or this dimension of it."""
+        """Return whether it splits the tensor, or this dimension of it."""
         return dim is None or dim == self.dim
 
     def __repr__(self) -> str:
@@ -52,7 +52,7 @@ class _StridedShard(Placement):
     split_factor: int
 
     def is_shard(self, dim: int | None = None) -> bool:
-        """Whether it splits the tensor, or this dimension of it."""
+        """Return whether it splits the tensor, or this dimension of it."""
         return dim is None or dim == self.dim
 
     def __repr__(self) -> str:
@@ -67,7 +67,7 @@ class Replicate(Placement):
     """Each device along the mesh's dimension has all of the tensor."""
 
     def is_replicate(self) -> bool:
-        """Whether each device has all of it."""
+        """Return whether each device has all of it."""
         return True
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ class Partial(Placement):
     reduce_op: str = "sum"
 
     def is_partial(self, reduce_op: str | None = None) -> bool:
-        """Whether each device has a summand."""
+        """Return whether each device has a summand."""
         return reduce_op is None or reduce_op == self.reduce_op
 
     def __repr__(self) -> str:

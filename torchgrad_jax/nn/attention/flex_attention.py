@@ -40,12 +40,12 @@ def _joined(masks: tuple[Any, ...], start: bool) -> Mask:
 
 
 def and_masks(*mask_mods: Mask) -> Mask:
-    """What all masks let through."""
+    """Return what all masks let through."""
     return _joined(mask_mods, True)
 
 
 def or_masks(*mask_mods: Mask) -> Mask:
-    """What one of the masks lets through."""
+    """Return what one of the masks lets through."""
     return _joined(mask_mods, False)
 
 
@@ -128,7 +128,7 @@ class BlockMask:
         return (self._dense.size(0), self._dense.size(1), *self.seq_lengths)
 
     def numel(self) -> int:
-        """How many elements the mask has."""
+        """Return how many elements the mask has."""
         return math.prod(self.shape)
 
     def to_dense(self) -> Tensor:
@@ -145,7 +145,7 @@ class BlockMask:
 
 
 def _ordered(blocks: Tensor) -> tuple[Tensor, Tensor]:
-    """How many blocks of each row there are, and their numbers, those first."""
+    """Return how many blocks of each row there are, and their numbers, those first."""
     counts = _METHODS["to"](blocks, dtypes.int32)
     order = _top["argsort"](counts, dim=-1, descending=True, stable=True)
     return (_METHODS["sum"](counts, dim=-1, dtype=dtypes.int32), _METHODS["to"](order, dtypes.int32))

@@ -20,7 +20,7 @@ def _window_sums(x: Any, before: int, after: int) -> Tensor:
 
 
 def _scale(x: Any, size: int, alpha: float, k: float) -> Tensor:
-    """What `_CrossMapLRN2d` divides by a power of."""
+    """Return what `_CrossMapLRN2d` divides by a power of."""
     near = int((size - 1) / 2)
     squares = x.pow(2)
     sums = _window_sums(squares, near, near)
@@ -58,5 +58,5 @@ class _CrossMapLRN2d(Function):
 
 
 def cross_map_lrn2d(input: Tensor, size: int, alpha: float, beta: float, k: float) -> Tensor:
-    """What `CrossMapLRN2d` computes."""
+    """Return what `CrossMapLRN2d` computes."""
     return _CrossMapLRN2d.apply(input, size, alpha, beta, k)

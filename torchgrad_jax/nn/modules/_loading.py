@@ -40,7 +40,7 @@ def own_state(module: Any) -> dict[str, Any]:
 
 
 def overrides(module: Any, name: str, base: Any) -> bool:
-    """Whether the class of a module has its own `get_extra_state` or `set_extra_state`."""
+    """Return whether the class of a module has its own `get_extra_state` or `set_extra_state`."""
     return getattr(type(module), name, base) is not base
 
 

@@ -27,7 +27,7 @@ class StateDict:
     _load_state_dict_pre_hooks: OrderedDict[int, Callable[..., Any]]
 
     def get_extra_state(self) -> Any:
-        """What else belongs to `state_dict`; subclasses define it together with `set_extra_state`."""
+        """Return what else belongs to `state_dict`; subclasses define it together with `set_extra_state`."""
         raise RuntimeError(f"Reached a code path in Module.get_extra_state(){_REPORT}")
 
     def set_extra_state(self, state: Any) -> None:

@@ -90,7 +90,7 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         head = F.log_softmax(self.head(x), dim=1)
         place, rest = target, None
         # Rows of other clusters are computed and thrown away: their number changes from batch to
-        # batch, and XLA would compile anew for each.
+        # batch, and XLA would compile again for each.
         for i, (start, stop) in enumerate(pairwise(self.cutoffs)):
             mine = (target >= start) & (target < stop)
             if not mine.any():

@@ -149,7 +149,7 @@ class MultiheadAttention(Module):
         return (out.contiguous() if dense else out), weights
 
     def _is_one_kernel(self, query: Any, key: Any, value: Any, *masks: Any) -> bool:
-        """Whether torch has one kernel for this, whose result lies in memory as its shape says."""
+        """Return whether torch has one kernel for this, whose result lies in memory as its shape says."""
         if self.training or query is not key or key is not value or is_autocast_enabled():
             return False
         plain = self._qkv_same_embed_dim and self.bias_k is None and not self.add_zero_attn

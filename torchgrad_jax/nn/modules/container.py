@@ -400,7 +400,7 @@ def _as_parameter(value: Any) -> Any:
 
 
 def _line(key: str, value: Any, by_dtype: bool) -> str:
-    """What the repr says about one entry, its type as a dtype or as the name of a tensor type."""
+    """Return what the repr says about one entry, its type as a dtype or as the name of a tensor type."""
     if not isinstance(value, Tensor):
         return f"  ({key}): Object of type: {type(value).__name__}"
     kind = "Parameter" if isinstance(value, Parameter) else "Tensor"

@@ -59,7 +59,7 @@ class LazyModuleMixin:
         raise NotImplementedError(f"initialize_parameters is not implemented for {type(self).__name__}")
 
     def has_uninitialized_params(self: Any) -> bool:
-        """Whether a parameter or buffer has no shape yet."""
+        """Return whether a parameter or buffer has no shape yet."""
         held = itertools.chain(self._parameters.values(), self._buffers.values())
         return any(is_lazy(value) for value in held)
 

@@ -66,7 +66,7 @@ def _addindent(text: str, width: int) -> str:
 
 
 def _forward_unimplemented(self: Any, *input: Any) -> None:
-    """What the module computes; subclasses define it."""
+    """Compute what the module is for; subclasses define it."""
     raise NotImplementedError(f'Module [{type(self).__name__}] is missing the required "forward" function')
 
 
@@ -241,11 +241,11 @@ class Module(Conversion, HookRegistration, StateDict):
         self._modules[name] = self._announce(name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """The same as `add_module`."""
+        """Add a module, as `add_module` does."""
         self.add_module(name, module)
 
     def _announce(self, name: str, module: Any) -> Any:
-        """What the global hooks make of a module about to be registered."""
+        """Return what the global hooks make of a module about to be registered."""
         for hook in _hooks.module_registration.values():
             new = hook(self, name, module)
             module = module if new is None else new
@@ -354,7 +354,7 @@ class Module(Conversion, HookRegistration, StateDict):
     # --- finding things ---------------------------------------------------------------------------
 
     def get_submodule(self, target: str) -> Module:
-        """The module at a dotted path below this one; this one itself for "".
+        """Return the module at a dotted path below this one; this one itself for "".
 
         Args:
             target: the path, such as ``"encoder.layers.0"``.
@@ -389,7 +389,7 @@ class Module(Conversion, HookRegistration, StateDict):
         setattr(parent, last, module)
 
     def get_parameter(self, target: str) -> Parameter:
-        """The parameter at a dotted path below this module.
+        """Return the parameter at a dotted path below this module.
 
         Args:
             target: the path, such as ``"fc.weight"``.
@@ -404,7 +404,7 @@ class Module(Conversion, HookRegistration, StateDict):
         return found
 
     def get_buffer(self, target: str) -> Tensor:
-        """The buffer at a dotted path below this module.
+        """Return the buffer at a dotted path below this module.
 
         Args:
             target: the path, such as ``"bn.running_mean"``.
@@ -437,7 +437,7 @@ class Module(Conversion, HookRegistration, StateDict):
                 yield f"{path}.{name}" if path else name, value
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters.
+        """Yield the parameters.
 
         Args:
             recurse: whether those of submodules are included.
@@ -448,7 +448,7 @@ class Module(Conversion, HookRegistration, StateDict):
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """The parameters with their dotted names.
+        """Yield the parameters with their dotted names.
 
         Args:
             prefix: what all names begin with.
@@ -458,7 +458,7 @@ class Module(Conversion, HookRegistration, StateDict):
         yield from self._named_members(lambda m: m._parameters.items(), prefix, recurse, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers.
+        """Yield the buffers.
 
         Args:
             recurse: whether those of submodules are included.
@@ -469,16 +469,16 @@ class Module(Conversion, HookRegistration, StateDict):
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """The buffers with their dotted names; the arguments are those of `named_parameters`."""
+        """Yield the buffers with their dotted names; the arguments are those of `named_parameters`."""
         yield from self._named_members(lambda m: m._buffers.items(), prefix, recurse, remove_duplicate)
 
     def children(self) -> Iterator[Module]:
-        """The modules directly below."""
+        """Yield the modules directly below."""
         for _, module in self.named_children():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """The modules directly below, with their names."""
+        """Yield the modules directly below, with their names."""
         seen = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -563,7 +563,7 @@ class Module(Conversion, HookRegistration, StateDict):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """What the repr says about this module besides its submodules; subclasses define it."""
+        """Return what the repr says about this module besides its submodules; subclasses define it."""
         return ""
 
     def __repr__(self) -> str:

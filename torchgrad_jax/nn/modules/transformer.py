@@ -43,7 +43,7 @@ def _get_seq_len(src: Any, batch_first: bool) -> int:
 
 
 def _detect_is_causal_mask(mask: Any, is_causal: bool | None = None, size: int | None = None) -> bool:
-    """Whether a mask is the causal one; what the caller says counts if he says anything."""
+    """Return whether a mask is the causal one; what the caller says counts if he says anything."""
     if is_causal is not None or mask is None:
         return is_causal is True
     n = mask.size(-2) if size is None else size
@@ -263,7 +263,7 @@ class TransformerEncoder(Module):
         return out if self.norm is None else self.norm(out)
 
     def _cuts_padding(self, src: Any, padding: Any) -> bool:
-        """Whether torch would run on the rows that are no padding, so that the others come out as 0."""
+        """Return whether torch would run on the rows that are no padding, so that the others come out as 0."""
         first: Any = self.layers[0]
         if not self.use_nested_tensor or first.training or src.dim() != 3:
             return False
@@ -275,7 +275,7 @@ class TransformerEncoder(Module):
 
 
 def _why_not_nested(layer: Any) -> str:
-    """What keeps torch from running an encoder without its padding."""
+    """Return what keeps torch from running an encoder without its padding."""
     name = "encoder_layer"
     if not isinstance(layer, TransformerEncoderLayer):
         return f"{name} was not TransformerEncoderLayer"

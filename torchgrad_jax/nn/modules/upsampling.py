@@ -20,7 +20,7 @@ class Upsample(Module):
         scale_factor: or by how much they grow.
         mode: "nearest", "linear", "bilinear", "bicubic" or "trilinear".
         align_corners: whether the corners of both grids coincide.
-        recompute_scale_factor: whether the factor is computed anew from the rounded sizes.
+        recompute_scale_factor: whether the factor is computed again from the rounded sizes.
     """
 
     __constants__ = ["size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor"]

@@ -188,7 +188,7 @@ class Reducer:
             self.begin()
 
     def _averages_now(self) -> bool:
-        """Whether a backward has begun that belongs to a forward in a compiled program."""
+        """Return whether a backward has begun that belongs to a forward in a compiled program."""
         return self.averages_after is not None and not is_compiling() and self.averages_after()
 
     # --- sending and receiving --------------------------------------------------------------------
@@ -322,5 +322,5 @@ def _shares(arrays: list[Any], size: int) -> Any:
 
 
 def _array_of(reduced: Any) -> Any:
-    """What the future of a hook gave: a tensor, or a list of one."""
+    """Return what the future of a hook gave: a tensor, or a list of one."""
     return array_of(reduced[0] if isinstance(reduced, list | tuple) else reduced)

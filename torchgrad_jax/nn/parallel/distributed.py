@@ -165,7 +165,7 @@ class DistributedDataParallel(Module, Joinable):
         return self._post_forward(self.module(*inputs, **kwargs))
 
     def _pre_forward(self, *inputs: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """What a forward begins with: the inputs where the module is, and the buffers of rank 0."""
+        """Return what a forward begins with: the inputs where the module is, and the buffers of rank 0."""
         reducer = self._reducer
         if self.device_ids:
             inputs, kwargs = moved(inputs, self.device), moved(kwargs, self.device)
@@ -185,7 +185,7 @@ class DistributedDataParallel(Module, Joinable):
         return inputs, kwargs
 
     def _post_forward(self, out: Any) -> Any:
-        """What a forward ends with: the next backward pass through `out` averages the gradients."""
+        """Return what a forward ends with: the next backward pass through `out` averages the gradients."""
         reducer = self._reducer
         if reducer is None:
             return out
@@ -199,7 +199,7 @@ class DistributedDataParallel(Module, Joinable):
         return out
 
     def _exchanges(self) -> bool:
-        """Whether gradients of the backward pass after this forward are averaged."""
+        """Return whether gradients of the backward pass after this forward are averaged."""
         return is_grad_enabled() and self.require_backward_grad_sync
 
     def _averages(self) -> bool:
@@ -243,7 +243,7 @@ class DistributedDataParallel(Module, Joinable):
         self.register_comm_hook(None, hooks[comm_hook_type])
 
     def _get_ddp_logging_data(self) -> dict[str, Any]:
-        """What this was told, by the names of torch's logs."""
+        """Return what this was told, by the names of torch's logs."""
         return {
             "world_size": self.process_group.size(),
             "rank": self.process_group.rank(),

@@ -19,7 +19,7 @@ def _refused(name: str) -> NotImplementedError:
 
 
 def is_namedtuple(obj: Any) -> bool:
-    """Whether something is an instance of a named tuple."""
+    """Return whether something is an instance of a named tuple."""
     warn.to_user("`is_namedtuple` is deprecated, please use the python checks instead", FutureWarning)
     return isinstance(obj, tuple) and hasattr(obj, "_asdict") and hasattr(obj, "_fields")
 
@@ -74,7 +74,7 @@ def scatter_kwargs(inputs: Any, kwargs: Any, target_gpus: Any, dim: int = 0) -> 
 
 
 def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
-    """What is on several GPUs together on one: refused, unless it is on one.
+    """Return what is on several GPUs together on one: refused, unless it is on one.
 
     Raises:
         NotImplementedError: there are several.

@@ -79,7 +79,7 @@ def _finite_check(norm_type: float) -> Check:
 
 
 def _alone(grads: list[Any], factor: Any) -> bool:
-    """Whether the gradients are plain tensors with storages of their own, of the factor's dtype."""
+    """Return whether the gradients are plain tensors with storages of their own, of the factor's dtype."""
     kind, device = factor._m.dtype, factor._m.device
     storages = {id(g._st) for g in grads}
     return (

@@ -19,7 +19,7 @@ def _convert(module: M, kinds: tuple[type, ...], memory_format: Any) -> M:
 
 
 def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """Lay out the weights of all 2-D convolutions in a module anew.
+    """Lay out the weights of all 2-D convolutions of a module in another memory format.
 
     Args:
         module: where to look.
@@ -29,7 +29,7 @@ def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
 
 
 def convert_conv3d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """Lay out the weights of all 3-D convolutions in a module anew.
+    """Lay out the weights of all 3-D convolutions of a module in another memory format.
 
     Args:
         module: where to look.

@@ -94,7 +94,7 @@ class _Orthogonal(Module):
 
     @no_grad()
     def right_inverse(self, q: Any) -> Any:
-        """What to start from, so that a matrix (made orthogonal) comes out."""
+        """Return what to start from, so that a matrix (made orthogonal) comes out."""
         if q.shape != self.shape:
             raise ValueError(
                 f"Expected a matrix or batch of matrices of shape {self.shape}. Got a tensor of shape {q.shape}."

@@ -115,7 +115,7 @@ class ParametrizationList(ModuleList):
             )
 
     def _invert(self, value: Any) -> Any:
-        """What the first parametrization is to be given, so that the last one gives `value`."""
+        """Return what the first parametrization is to be given, so that the last one gives `value`."""
         with no_grad():
             for module in reversed(list(self)):
                 if hasattr(module, "right_inverse"):
@@ -326,7 +326,7 @@ def _check_further(module: Module, name: str, parametrization: Any) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module, or one tensor of it, is parametrized.
+    """Return whether a module, or one tensor of it, is parametrized.
 
     Args:
         module: the module.

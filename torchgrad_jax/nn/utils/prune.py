@@ -22,7 +22,7 @@ def _check_amount(amount: Any) -> None:
 
 
 def _count(amount: Any, size: int) -> int:
-    """How many of `size` things an amount is."""
+    """Return how many of `size` things an amount is."""
     n = int(amount) if isinstance(amount, numbers.Integral) else round(amount * size)
     if n > size:
         raise ValueError(f"amount={n} should be smaller than the number of parameters to prune={size}")
@@ -203,7 +203,7 @@ class PruningContainer(BasePruningMethod):
         return self._pruning_methods[idx]
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """What the last method masks of what the others left."""
+        """Return what the last method masks of what the others left."""
         method = self._pruning_methods[-1]
         mask = default_mask.to(dtype=t.dtype)
         where = self._left(method, t, mask)
@@ -238,7 +238,7 @@ class Identity(BasePruningMethod):
     PRUNING_TYPE = "unstructured"
 
     def compute_mask(self, t: Any, default_mask: Any) -> Any:
-        """What is masked already."""
+        """Return what is masked already."""
         return default_mask
 
 
@@ -496,7 +496,7 @@ def remove(module: Any, name: str) -> Any:
 
 
 def is_pruned(module: Any) -> bool:
-    """Whether any parameter of a module or of one below it is masked.
+    """Return whether any parameter of a module or of one below it is masked.
 
     Args:
         module: the module.

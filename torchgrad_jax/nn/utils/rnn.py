@@ -123,7 +123,7 @@ class PackedSequence(PackedSequence_):
         return self.data.is_cuda
 
     def is_pinned(self) -> bool:
-        """Whether the data is in pinned memory."""
+        """Return whether the data is in pinned memory."""
         return self.data.is_pinned()
 
 

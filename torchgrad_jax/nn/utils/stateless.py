@@ -40,7 +40,7 @@ def functional_call(
 
 
 def call_with(module: Any, tensors: dict[str, Any], args: Any, kwargs: Any, *, tie_weights: bool, strict: bool) -> Any:
-    """Call a module while it holds the given tensors; those it assigned anew are put into `tensors`."""
+    """Call a module while it holds the given tensors; those that it assigns are put into `tensors`."""
     if args is None:
         args = ()
     elif not isinstance(args, tuple):

@@ -11,7 +11,7 @@ from .digest import numbers_of
 
 
 class Change:
-    """Runs the program as it is, and remembers which parameters and modules it met.
+    """Runs the program as it is, and remembers which parameters and modules it saw.
 
     Args:
         torch: the library that the program uses.
@@ -22,8 +22,8 @@ class Change:
         self.torch, self.eager = torch, eager
         self.seen: dict[int, Any] = {}
 
-    def met(self, thing: Any) -> bool:
-        """Whether this is met for the first time."""
+    def note(self, thing: Any) -> bool:
+        """Remember a thing; True if it is seen for the first time."""
         if id(thing) in self.seen:
             return False
         self.seen[id(thing)] = thing
@@ -90,7 +90,7 @@ class Nudge(Change):
         return True
 
     def parameter(self, p: Any) -> None:
-        if self.met(p):
+        if self.note(p):
             self.stepped(p)
 
     def module(self, module: Any) -> None:

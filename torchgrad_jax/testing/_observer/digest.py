@@ -13,7 +13,7 @@ _CHUNK = 1 << 20
 
 @functools.lru_cache(maxsize=512)
 def places(size: int, kept: int) -> np.ndarray:
-    """Which elements of a flat array are kept: all of a small one, of a large one some everywhere."""
+    """Return which elements of a flat array are kept: all of a small one, of a large one some everywhere."""
     if size <= kept:
         return np.arange(size)
     spread = (np.arange(kept) * _GOLDEN % 1.0 * size).astype(np.int64)

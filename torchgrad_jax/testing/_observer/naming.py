@@ -41,11 +41,11 @@ class Names:
         """What was named stays alive, so that no other object gets its id."""
 
     def module(self, module: Any) -> str:
-        """The name of a module, which is looked for when it is met first."""
+        """The name of a module, which is looked for when it is first seen."""
         found = self.modules.get(id(module))
-        return self._found(module) if found is None else found
+        return self._find_name(module) if found is None else found
 
-    def _found(self, module: Any) -> str:
+    def _find_name(self, module: Any) -> str:
         for name, owner in self._variables():
             if any(m is module for m in owner.modules()):
                 self._enter(name, owner)
@@ -89,7 +89,7 @@ class Names:
         return list(found.values())
 
     def refresh(self, module: Any) -> None:
-        """Name parameters that a module got since it was met."""
+        """Name parameters that a module got since it was seen."""
         name = self.module(module)
         known = self.tensors
         if any(id(p) not in known for p in module.parameters()):

@@ -76,7 +76,7 @@ class Operators:
             self.results.clear()
 
     def wanted(self) -> bool:
-        """Whether operators are recorded now."""
+        """Return whether operators are recorded now."""
         first, end = self.watch.window
         return not self.muted and first <= self.watch.event < end and not self.watch.idle()
 
@@ -109,7 +109,7 @@ class Operators:
         return out
 
     def _moves(self, arguments: list[Any]) -> bool:
-        """Whether this run moves what a function computes.
+        """Return whether this run moves what a function computes.
 
         Reading large tensors takes as long as recording them; where operators are not recorded, large ones stay.
         """

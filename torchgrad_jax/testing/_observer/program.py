@@ -30,7 +30,7 @@ def main(path: str) -> int:
 
 
 def library(settings: dict[str, Any]) -> Any:
-    """What the program finds as torch; torchgrad_jax takes its place where the settings say so."""
+    """Return what the program finds as torch; torchgrad_jax takes its place where the settings say so."""
     if settings["library"] == "torchgrad_jax":
         sys.path.append(settings["path"])
         importlib.import_module("torchgrad_jax").install_as_torch()

@@ -15,7 +15,7 @@ KEPT = {"op": 32, "op gradient": 32}
 
 
 def kept(kind: str) -> int:
-    """How many elements are kept of a tensor of this kind."""
+    """Return how many elements are kept of a tensor of this kind."""
     return KEPT.get(kind, 256)
 
 

@@ -14,7 +14,7 @@ _LOOKED_AT = 32
 
 
 def exact(result: np.ndarray, given: Sequence[np.ndarray]) -> bool:
-    """Whether a function only picked, moved or negated numbers that it was given, as a view or a maximum does.
+    """Return whether a function only picked, moved or negated numbers that it was given, as a view or a maximum does.
 
     Whole numbers say nothing: masks and counts are exact whatever gave them.
     """
@@ -42,5 +42,5 @@ def factor(values: np.ndarray, seed: int) -> np.ndarray:
 
 
 def _whole(size: np.ndarray) -> np.ndarray:
-    """Which numbers are whole; infinities and those that are none count as such."""
+    """Return which numbers are whole; infinities and those that are none count as such."""
     return ~np.isfinite(size) | (size == np.floor(size))

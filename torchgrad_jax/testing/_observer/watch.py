@@ -63,7 +63,7 @@ class Watch:
         return len(self.recording.events)
 
     def idle(self) -> bool:
-        """Whether to look away."""
+        """Return whether to look away."""
         return self.quiet > 0 or threading.get_ident() != self.thread
 
     @contextmanager
@@ -157,7 +157,7 @@ class Watch:
                 name = self.names.module(module)
                 if outermost:
                     self.names.refresh(module)
-                    self._module_met(module, name)
+                    self._note_module(module, name)
                     args, kwargs = self.change.arguments(args, kwargs)
             self.stack.append(name)
             try:
@@ -178,8 +178,8 @@ class Watch:
         with self.quietly(), self.operators.away():
             return (compiled or functools.partial(plain, module))(*args, **kwargs)
 
-    def _module_met(self, module: Any, name: str) -> None:
-        if not self.change.met(module):
+    def _note_module(self, module: Any, name: str) -> None:
+        if not self.change.note(module):
             return
         self.module_state(module, name)
         self.change.module(module)

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from html import escape
 
 from .._observer.recording import Recording, load, save
 from .judge import Judge, Verdict
@@ -49,8 +50,12 @@ class ProgramReport:
     def __str__(self) -> str:
         return text(self)
 
+    def _repr_html_(self) -> str:
+        """Return the page in a frame, which a notebook shows."""
+        return f'<iframe width="100%" height="600" srcdoc="{escape(self.html())}"></iframe>'
+
     def html(self) -> str:
-        """The report as a page that needs no other file."""
+        """Return the report as a page that needs no other file."""
         return page(self)
 
 

@@ -189,7 +189,7 @@ def _precision(a: Entry, b: Entry, inside: set[str]) -> tuple[float, float]:
 
 
 def _index(entry: Entry, at: int) -> tuple[int, ...] | None:
-    """Which element of a tensor the one at some place among the kept is."""
+    """Return which element of a tensor the one at some place among the kept is."""
     parts = 2 if entry.dtype.startswith("complex") else 1
     size = int(np.prod(entry.shape)) * parts
     flat = int(places(size, kept(entry.kind))[at]) // parts
@@ -207,7 +207,7 @@ def _keys(entries: Sequence[Entry]) -> list[tuple[str, str, int]]:
 
 
 def _pairs(ours: list[Entry], theirs: list[Entry]) -> list[tuple[Entry | None, Entry | None]]:
-    """Which entry belongs to which, in the reference's order.
+    """Return which entry belongs to which, in the reference's order.
 
     Operators belong together by their order, gradients that arrive at their results as the operators do (backward
     passes may go another way round), the rest by name.

@@ -11,7 +11,7 @@ _ROWS = 8
 
 
 def text(report: Any) -> str:
-    """What a terminal shows."""
+    """Return what a terminal shows."""
     lines = [report.program, f"  {report.names[0]}", f"  beside {report.names[1]}: {report.compared} values compared"]
     if report.unreadable:
         lines.append(f"  {report.unreadable} values inside of transforms were not read")
@@ -27,7 +27,7 @@ def number(x: Any) -> str:
 
 
 def title(v: Verdict) -> str:
-    """What a value is: its kind, name and element."""
+    """Return what a value is: its kind, name and element."""
     kind = {
         "op": "result of",
         "output": "output of",

@@ -8,7 +8,7 @@ import time
 from typing import Any, Self
 
 from ..._core.errors import warn
-from ..._core.errors.carried import ExceptionWrapper
+from ..._core.errors.remote_errors import ExceptionWrapper
 from ..._functions.random import Generator
 from ...accelerator import current_accelerator, is_available
 from ...autograd.profiler import record_function
@@ -31,7 +31,7 @@ class _DatasetKind:
     def create_fetcher(
         kind: int, dataset: Any, auto_collation: bool, collate_fn: Any, drop_last: bool
     ) -> fetch._BaseDatasetFetcher:
-        """What makes batches of a dataset."""
+        """Return what makes batches of a dataset."""
         made = fetch._IterableDatasetFetcher if kind == _DatasetKind.Iterable else fetch._MapDatasetFetcher
         return made(dataset, auto_collation, collate_fn, drop_last)
 

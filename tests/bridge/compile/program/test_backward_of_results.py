@@ -88,7 +88,7 @@ def test_an_effect_comes_with_the_backward_pass(place, name):
         states = []
         x = torch.arange(3.0).requires_grad_()
         with redirect_stdout(printed), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "torch.compile: .* runs as it is written")
+            warnings.filterwarnings("ignore", "torch.compile: .* runs eagerly")
             for k in range(3):
                 out = step(x)
                 states.append((recorder.read(), printed.getvalue()))
@@ -141,7 +141,7 @@ def test_a_pass_that_raises_does_not_keep_the_call_from_running(name):
         x = torch.arange(1.0, 5.0).requires_grad_()
         step = form(lambda x: (FAILING[name](x), x * 3))
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "torch.compile: .* runs as it is written")
+            warnings.filterwarnings("ignore", "torch.compile: .* runs eagerly")
             for _ in range(2):
                 bad, good = step(x)
                 x.grad = None
@@ -175,7 +175,7 @@ def test_a_view_of_several_that_were_written_since_is_returned():
             return first.detach() * 1, second
 
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "torch.compile: .* runs as it is written")
+            warnings.filterwarnings("ignore", "torch.compile: .* runs eagerly")
             _, second = form(step)(x)
         assert second.tolist() == [4, 6]
         with pytest.raises(RuntimeError, match=r"Output 1 of Split.* is a view and its base"):

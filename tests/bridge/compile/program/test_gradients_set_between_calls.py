@@ -71,16 +71,16 @@ def shown(p, q, c):
     p.grad, q.grad = c.view(1, 3)[0], torch.ones(6)[2:5]
 
 
-def anew(p, q, c):
+def renewed(p, q, c):
     p.grad, q.grad = torch.ones(3), torch.full((3,), 5.0)
 
 
 WAYS = {
-    "parts": (parts, anew, parts),
-    "one": (one, anew, one),
-    "known": (known, anew, known, anew),
-    "shown": (shown, anew),
-    "anew": (anew, parts, one, known, shown, anew),
+    "parts": (parts, renewed, parts),
+    "one": (one, renewed, one),
+    "known": (known, renewed, known, renewed),
+    "shown": (shown, renewed),
+    "renewed": (renewed, parts, one, known, shown, renewed),
 }
 
 

@@ -85,7 +85,7 @@ def _results(form, name, from_outside):
     found = []
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "torch.compile: .* is not compiled from now on")
-        warnings.filterwarnings("ignore", "torch.compile: .* runs as it is written")
+        warnings.filterwarnings("ignore", "torch.compile: .* runs eagerly")
         for k in range(6):
             if not from_outside and k != 3:
                 container = make()

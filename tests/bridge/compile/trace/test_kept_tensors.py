@@ -53,7 +53,7 @@ class Pair(Module):
 
 
 class Losses(Module):
-    """A list that is made anew in each call."""
+    """A list that is made again in each call."""
 
     def forward(self, x: Any) -> Any:
         self.losses = []
@@ -138,7 +138,7 @@ class Written(Module):
 
 
 class Restarted(Module):
-    """The size of the state says whether it is begun anew."""
+    """The size of the state says whether it is begun again."""
 
     def forward(self, x: Any) -> Any:
         if self.state is None or self.state.shape != x.shape:
@@ -394,7 +394,7 @@ def test_one_tensor_in_two_places_is_one_tensor() -> None:
 
 
 def test_a_state_may_be_another_one_between_calls() -> None:
-    """Begun anew, written to, of another size, on the memory of a parameter, with a gradient, and no tensor at all."""
+    """Begun again, written to, of another size, on the memory of a parameter, with a gradient, and no tensor at all."""
 
     def begin(net: Any, k: int) -> None:
         net.state = [

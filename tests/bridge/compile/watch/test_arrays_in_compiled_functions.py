@@ -34,7 +34,7 @@ FORMS = {
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_call_reads_its_own_arrays(form):
-    """Two calls with other values run one program, and give what the function gives as it is written."""
+    """Two calls with other values run one program, and give what the eager function gives."""
     f = FORMS[form]
     compiled = torch.compile(f)
     for i in range(2):
@@ -119,7 +119,7 @@ def test_a_call_that_fails_makes_no_constants(argument):
 
 
 def test_an_array_kept_outside_is_no_tracer():
-    """A function that keeps a computed array runs as it is written, and says so; nothing of its trace is left."""
+    """A function that keeps a computed array runs eagerly, and says so; nothing of its trace is left."""
 
     class Noise:
         def __init__(self):

@@ -399,7 +399,7 @@ def test_a_failed_call_takes_no_step():
     assert sched.state_dict() == before
     assert opt.param_groups[0]["lr"] == 0.1
     assert w.tolist() == [1.0]
-    with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(UserWarning, match="runs as it is written"):
+    with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(UserWarning, match="runs eagerly"):
         torch.compile(step)(torch.ones(1))
     assert (sched.last_epoch, opt.param_groups[0]["lr"]) == (1, 0.05)
 

@@ -1,6 +1,6 @@
 """Whatever changes around a compiled step is noticed, and whatever a step does outside is done in each call.
 
-Each row of the tables beside this file runs as written and compiled, and must give and leave behind the same.
+Each row of the tables beside this file runs eagerly and compiled, and must give and leave behind the same.
 """
 
 import zlib
@@ -105,7 +105,7 @@ def test_a_check_finds_a_stale_program(row, tmp_path, capfd, monkeypatch):
                 raise
             now = self.compiled.counts
             outcomes.append(
-                "as written"
+                "eager"
                 if now["eager"] > before["eager"]
                 else "traced"
                 if now["traced"] > before["traced"]
@@ -115,4 +115,4 @@ def test_a_check_finds_a_stale_program(row, tmp_path, capfd, monkeypatch):
 
     Observer(row, "function", "checked", tmp_path, capfd).observe(Checked)
     assert "StaleProgramError" not in outcomes[:2]
-    assert outcomes[2] in ("StaleProgramError", "as written", "traced", *(["program"] if row.kind == "input" else []))
+    assert outcomes[2] in ("StaleProgramError", "eager", "traced", *(["program"] if row.kind == "input" else []))

@@ -240,7 +240,7 @@ def test_printing_a_tensor(capsys):
         torch.compile(lambda x: str(x))(torch.ones(2))
 
 
-# --- as it is written -----------------------------------------------------------------------------
+# --- eager ----------------------------------------------------------------------------------------
 
 
 def test_tensors_without_data():
@@ -325,7 +325,7 @@ def test_errors_may_be_suppressed():
     fast = torch.compile(f)
     random.seed(0)
     with torch._dynamo.config.patch(suppress_errors=True):
-        with pytest.warns(UserWarning, match="runs as it is written"):
+        with pytest.warns(UserWarning, match="runs eagerly"):
             first = fast(x, given)
         fast(x, given)
         with pytest.raises(RuntimeError, match="values of a tensor"):
@@ -352,7 +352,7 @@ CONTAINERS = {
 
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_an_attempt_to_compile_leaves_containers_as_they_were(name):
-    """The function changes each once, although it ran twice: until it asked for a value, and as it is written."""
+    """The function changes each once, although it ran twice: until it asked for a value, and eagerly."""
     make, change = CONTAINERS[name]
     held, once = make(), make()
     change(once)
@@ -361,7 +361,7 @@ def test_an_attempt_to_compile_leaves_containers_as_they_were(name):
         change(held)
         return x + 1 if x.sum() > 0 else x
 
-    with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(UserWarning, match="runs as it is written"):
+    with torch._dynamo.config.patch(suppress_errors=True), pytest.warns(UserWarning, match="runs eagerly"):
         assert torch.compile(f)(torch.ones(2)).tolist() == [2.0, 2.0]
     assert held == once
     assert isinstance(held, set) or list(held) == list(once)

@@ -1,7 +1,7 @@
 """What a step does only once, and locks that it takes and gives back, cost it no program: each call is a program's.
 
-A row is the file of a step. Its four calls give what they give as written, and none of them runs as written. A row
-whose label begins with "not" has an effect in each call, which runs as written.
+A row is the file of a step. Its four calls give what they give eagerly, and none of them runs eagerly. A row
+whose label begins with "not" has an effect in each call, which runs eagerly.
 """
 
 import re

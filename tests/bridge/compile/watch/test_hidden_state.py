@@ -179,7 +179,7 @@ def test_the_same_as_eager_with_one_warning(name, lenient):
     assert found == expected
     texts = [str(w.message) for w in told]
     assert len(texts) == 1
-    assert re.search(r"test_hidden_state.py:\d+\) is not compiled.* runs as it is written", texts[0])
+    assert re.search(r"test_hidden_state.py:\d+\) is not compiled.* runs eagerly", texts[0])
     assert told[0].filename == __file__
     assert fast.counts["eager"] >= RUNS - 4
 
@@ -314,7 +314,7 @@ NUMBERS = {
     "defaultdict": (lambda: _counted(collections.defaultdict(int)), 1),
     "counter that has begun": (lambda: _counted(collections.Counter(a=0)), 0),
 }
-"""Each function, and how many of its calls run as they are written: those that put a new key into a table."""
+"""Each function, and how many of its calls run eagerly: those that put a new key into a table."""
 
 
 def _counted(table):
@@ -450,5 +450,5 @@ def test_programs_in_place_of_torch_get_a_log_line(make, kind, caplog, monkeypat
     with caplog.at_level("WARNING", "torchgrad_jax.compile"):
         assert [fast(torch.ones(())).item() for _ in range(RUNS)] == [float(i) for i in range(RUNS)]
     (line,) = caplog.messages
-    assert "is not compiled from now on, but runs as it is written" in line
+    assert "is not compiled from now on, but runs eagerly" in line
     assert f"it reaches a {kind} from outside, whose state nothing tells" in line

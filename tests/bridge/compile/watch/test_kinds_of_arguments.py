@@ -1,7 +1,7 @@
 """An argument that differs in what its class or its attributes say is another argument, though it is equal.
 
 A row makes two arguments of one expression, with 2.0 and with 7.0, and a step of `x` and `given`; the second call must
-give what the step gives as written, and so must a third one after the first argument itself has changed.
+give what the step gives eagerly, and so must a third one after the first argument itself has changed.
 """
 
 import collections

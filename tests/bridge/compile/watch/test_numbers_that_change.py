@@ -1,7 +1,7 @@
 """A number outside of a compiled function changes from call to call, to others of other types and to what is no number.
 
-After its first change a number is followed: a program reads it anew in each run. Each row asks for it in another form,
-by its value, its class, its text or as a part of something else; the function as it is written says what is right.
+After its first change a number is followed: a program reads it again in each run. Each row asks for it in another form,
+by its value, its class, its text or as a part of something else; the eager function says what is right.
 """
 
 import copy

@@ -1,6 +1,6 @@
 """A number that a step reads through holders of any kind, in any form, is noticed when it changes.
 
-Each program of the product runs as written and compiled, and must give the same before and after the change. With the
+Each program of the product runs eagerly and compiled, and must give the same before and after the change. With the
 guards switched off a step that checks itself must find the change: so no program of the table is one that cannot fail.
 """
 
@@ -30,7 +30,7 @@ def as_written(fn: Any) -> Any:
 
 
 def not_noticed(programs: Sequence[Program]) -> list[str]:
-    """The programs that compiled do not do what they do as written."""
+    """The programs that compiled do not do what they do eagerly."""
     found = []
     for program in programs:
         (expected, _), (results, _) = program.results(as_written), program.results(torch.compile)

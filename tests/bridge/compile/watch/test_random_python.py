@@ -1,6 +1,6 @@
 """Random steps that read what Python keeps in one way or another, which changes between their calls.
 
-Each step runs twice, as it is written and compiled, in two copies of the same module. The results of each call, its
+Each step runs twice, eagerly and compiled, in two copies of the same module. The results of each call, its
 errors, and what it leaves behind have to be equal.
 """
 
@@ -73,7 +73,7 @@ def left_behind(space: dict) -> str:
 
 
 def difference(seed: int) -> str:
-    """Run a random step and its changes; what a call did otherwise than the step as it is written."""
+    """Run a random step and its changes; what a call did otherwise than the eager step."""
     rng = random.Random(seed)
     source = step_source(rng)
     written, other = (loaded(source, f"user{n}_{seed}") for n in range(2))

@@ -111,7 +111,7 @@ def _results(form, state):
     step = form(lambda x: function(x))
     found = []
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.compile: .* runs as it is written")
+        warnings.filterwarnings("ignore", "torch.compile: .* runs eagerly")
         for change in changes * 2:
             change()
             found.append(step(torch.ones(2)).tolist())
@@ -181,7 +181,7 @@ def test_what_is_asked_of_an_argument_is_that_of_each(name):
     function, arguments = ARGUMENTS[name]
     step = torch.compile(function)
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.compile: .* runs as it is written")
+        warnings.filterwarnings("ignore", "torch.compile: .* runs eagerly")
         assert [step(x).tolist() for x in arguments()] == [function(x).tolist() for x in arguments()]
 
 
@@ -213,7 +213,7 @@ def test_random_numbers_of_the_system():
     source = random.SystemRandom()
     step = torch.compile(lambda x: x.double() * source.random())
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "torch.compile: .* runs as it is written")
+        warnings.filterwarnings("ignore", "torch.compile: .* runs eagerly")
         assert len({step(torch.ones(1)).item() for _ in range(6)}) == 6
 
 

@@ -1,6 +1,6 @@
 """Arrays of JAX among the arguments and results of a compiled function, which are inputs and results of its program.
 
-In `step(x, key)` the program reads the key anew in each call, as it reads the tensor `x`. Outside of the program an
+In `step(x, key)` the program reads the key again in each call, as it reads the tensor `x`. Outside of the program an
 array travels as a tensor, and a typed key as a tensor of the words that it consists of; the function itself gets and
 returns arrays.
 """

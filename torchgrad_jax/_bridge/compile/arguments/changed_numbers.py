@@ -1,4 +1,4 @@
-"""Numbers of Python that a function has changed: plain ones are put there, and a program reads them anew in each run.
+"""Numbers of Python that a function has changed: plain ones are put there, and a program reads them again in each run.
 
 put_plain_numbers(guards)   # where the trace has left its own
 drifted_numbers(guards)     # [Scalar(vars(counter), "n")]: to be carried in the next trace
@@ -34,7 +34,7 @@ def put_plain_numbers(guards: PythonGuards) -> None:
 
 
 def take_scalars(guards: PythonGuards, scalars: Iterable[Scalar]) -> None:
-    """Numbers that are read anew in each run are not compared; one may be an item of a list."""
+    """Numbers that are read again in each run are not compared; one may be an item of a list."""
     wanted = {scalar.at: scalar for scalar in scalars}
     lists = {of for of, _ in wanted}
     facts: list[Fact] = []

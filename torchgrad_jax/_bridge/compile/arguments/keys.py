@@ -42,7 +42,7 @@ def shape_of(spec: tree.Spec) -> Any:
 
 
 def _shape_of_context(context: Any) -> Any:
-    """What else there is to a container, such as the keys of a dict."""
+    """Return what else there is to a container, such as the keys of a dict."""
     if context is None:
         return None
     if type(context) is list or type(context) is tuple:
@@ -87,7 +87,7 @@ def _has_slots(cls: type) -> bool:
 
 
 def shared_with(tensors: Sequence[Tensor], x: Tensor) -> int:
-    """Which earlier argument shares the storage of `x`, or -1."""
+    """Return which earlier argument shares the storage of `x`, or -1."""
     for i, t in enumerate(tensors):
         if t._st is x._st:
             return i if t is x else -2 - i

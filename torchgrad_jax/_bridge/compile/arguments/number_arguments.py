@@ -1,6 +1,6 @@
 """Python numbers and arrays of JAX among the arguments of a compiled function, which are inputs of its program.
 
-In `step(x, 0.1)` the program reads 0.1 anew in each call. While the function is traced a `Number` stands in the place
+In `step(x, 0.1)` the program reads 0.1 again in each call. While the function is traced a `Number` stands in the place
 of each such argument. A number whose value the function asks for (a branch, a size, text) is a constant of that program
 instead, and the line that asked is remembered. An array is a traced one meanwhile.
 """
@@ -25,7 +25,7 @@ _LARGEST = 1 << 63
 
 
 def is_input(x: Any) -> bool:
-    """Whether an argument is a number that a program can read: a bool is not, which code asks for with `is`."""
+    """Return whether an argument is a number that a program can read: a bool is not, which code asks for with `is`."""
     kind = type(x)
     return kind is float or kind is complex or (kind is int and -_LARGEST <= x < _LARGEST)
 
@@ -73,7 +73,7 @@ class NumberArguments:
             self.constants = dict.fromkeys(range(len(self.leaf_positions)), "")
 
     def _each_once(self, x: Any) -> bool:
-        """Whether no list or dict is reached in two ways, so that a number in it is that of one argument."""
+        """Return whether no list or dict is reached in two ways, so that a number in it is that of one argument."""
         parts = parts_of(x, self._is_object)
         if parts is None:
             return True
@@ -118,7 +118,7 @@ class NumberArguments:
         return x if i in self.constants else number(i)
 
     def has_arrays(self) -> bool:
-        """Whether arrays are inputs."""
+        """Return whether arrays are inputs."""
         return bool(self._arrays)
 
     def put_plain_numbers(self) -> bool:

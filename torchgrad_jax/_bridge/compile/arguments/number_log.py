@@ -49,7 +49,7 @@ class NumberLog(Recording):
     def __init__(self, scalars: Sequence[Scalar], given: NumberArguments) -> None:
         super().__init__()
         self.number_arguments = given
-        """The arguments, whose numbers are read anew in each run as well."""
+        """The arguments, whose numbers are read again in each run as well."""
         self.first_number_input = 0
         """How many inputs of the program come before the numbers among the arguments."""
         self._argument_of_slot: dict[int, int] = {}
@@ -103,7 +103,7 @@ class NumberLog(Recording):
         return self.number_arguments.with_numbers(self._argument)
 
     def reads_arguments(self) -> bool:
-        """Whether numbers or arrays among the arguments are inputs."""
+        """Return whether numbers or arrays among the arguments are inputs."""
         return bool(self._argument_of_slot) or self.number_arguments.has_arrays()
 
     def _argument(self, i: int) -> Number:
@@ -114,7 +114,7 @@ class NumberLog(Recording):
         return Number(self, slot, value)
 
     def is_last_rate(self, t: Tensor) -> bool:
-        """Whether a tensor is one that a schedule makes anew in each step, which a program cannot read."""
+        """Return whether a tensor is one that a schedule makes again in each step, which a program cannot read."""
         lists = [s.value for s in self.scalars.values() if s.key == "_last_lr" and isinstance(s.value, list)]
         return any(t is v for held in lists for v in held)
 
@@ -314,7 +314,7 @@ class NumberLog(Recording):
         self.steps = kept[::-1]
 
     def is_plain(self) -> bool:
-        """Whether the log does nothing but read numbers in dicts, which the program can do by itself."""
+        """Return whether the log does nothing but read numbers in dicts, which the program can do by itself."""
         return not self.returned and all(
             s[0] == GIVEN or (s[0] == READ and type(s[3]) is type and type(s[2].of) is dict) for s in self.steps
         )
@@ -346,7 +346,7 @@ class NumberLog(Recording):
 
 
 def numbers_of(x: Any) -> list[Scalar]:
-    """The numbers of an optimizer or a schedule that are read anew in each run.
+    """The numbers of an optimizer or a schedule that are read again in each run.
 
     These are learning rates (and momenta, where a schedule of cycles has left its bounds in the group), and what
     schedules count.

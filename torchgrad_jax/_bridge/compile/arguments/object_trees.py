@@ -30,7 +30,7 @@ _KINDS: dict[type, type] = {}
 
 
 def is_plain_object(x: Any) -> bool:
-    """Whether something is an instance of a dataclass that is neither called nor a container of its own."""
+    """Return whether something is an instance of a dataclass that is neither called nor a container of its own."""
     cls = type(x)
     return (
         hasattr(cls, "__dataclass_fields__")
@@ -41,7 +41,7 @@ def is_plain_object(x: Any) -> bool:
 
 
 def is_object_in_python(x: Any) -> bool:
-    """Whether something is nothing but its attributes: an instance of a user's class that has no state in C."""
+    """Return whether something is nothing but its attributes: an instance of a user's class that has no state in C."""
     cls = type(x)
     known = _PLAIN.get(cls)
     if known is None:
@@ -101,7 +101,7 @@ class BatchClasses:
                     self._known.add(type(part))
                     self.seen[type(part)] = None
 
-    def comes_anew(self, x: Any) -> bool:
+    def is_new_each_call(self, x: Any) -> bool:
         """Whether this is another instance of a dataclass that is known; its instances are containers from now on."""
         if not (is_plain_object(x) or is_object_in_python(x)) or type(x) in self._known:
             return False

@@ -41,7 +41,7 @@ CHIPS = {
 
 
 def device_of(target: Target) -> Chip:
-    """What one device of a target is: a chip, or a part of one where JAX sees several devices in it."""
+    """Return what one device of a target is: a chip, or a part of one where JAX sees several devices in it."""
     chip, chips = CHIPS[target.chip], math.prod(chips_of(target.name)) if target.platform == "tpu" else 0
     parts = len(target.devices) // chips if chips else 1
     if parts == 1:

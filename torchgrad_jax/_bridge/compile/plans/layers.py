@@ -63,7 +63,7 @@ def _lists_in(name: str, model: Any) -> Iterator[Layers]:
 
 
 def _described(layer: Any) -> Any:
-    """What is the same for equal layers."""
+    """Return what is the same for equal layers."""
     if layer is None:
         return None
     return type(layer), tuple((name, tuple(p.shape), p.dtype) for name, p in layer.named_parameters())

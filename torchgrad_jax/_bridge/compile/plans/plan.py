@@ -202,7 +202,7 @@ def _memory(memory: Any, inputs: Iterable[tuple[str, Any]]) -> dict[str, int]:
 
 
 def kernels_in(text: str) -> int:
-    """How many steps a program has as XLA compiled it, those that only name memory left out."""
+    """Return how many steps a program has as XLA compiled it, those that only name memory left out."""
     entry = re.search(r"^ENTRY .*?^}", text, re.MULTILINE | re.DOTALL)
     steps = _STEP.findall(entry[0]) if entry else []
     return sum(kind not in _NO_KERNELS and not kind.endswith("-done") for kind in steps)

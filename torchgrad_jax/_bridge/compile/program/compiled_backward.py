@@ -632,7 +632,7 @@ class CompiledFunctionBackward(Node):
         if not self.description.plain:
             raise RuntimeError(
                 "torch.compile: hooks or custom Functions inside of a compiled function cannot be differentiated twice "
-                "from outside. Take the derivatives inside of the function, or call it as it is written."
+                "from outside. Take the derivatives inside of the function, or call it eagerly."
             )
         for t, then in zip(self.leaves, self.vers):
             if isinstance(t, Tensor) and t._vc.version != then:

@@ -137,7 +137,7 @@ class Entry:
             hold_in_jax(st)
 
     def _inputs(self, args: Sequence[Tensor], drawn: dict[Any, Any]) -> list[Any]:
-        """What the program reads now, in its order; `drawn` gets the states of generators before their draws."""
+        """Return what the program reads now, in its order; `drawn` gets the states of generators before their draws."""
         program, inputs = self.program, self.program.inputs
         others = inputs.read_others(args, drawn)
         only_read = [st.array for st in inputs.storages]
@@ -251,7 +251,7 @@ class Clock:
         self._between = 1
 
     def runs_until_a_look(self) -> float:
-        """How many runs are not measured, from the first one on."""
+        """Return how many runs are not measured, from the first one on."""
         return 1 if self.why_not is None else math.inf
 
     @property
@@ -280,7 +280,7 @@ class Clock:
         return self._between - 1
 
     def was_traced(self, began: float, ended: float) -> None:
-        """Begin anew."""
+        """Begin again."""
         self.checks += 1
         self.seconds, self._looked = ended - began, ended
         self._ran, self._between = 0.0, 1

@@ -115,7 +115,7 @@ class FunctionTrace:
     def _describe_results(self, leaves: list[Any], began: int) -> tuple[list[Tensor], list[Any]]:
         """What the program computes of the results, and what stands for each; the pass from them is traced, too.
 
-        Where that raises, `backward()` would, or reading `grad_fn`: a call as written does not.
+        Where that raises, `backward()` would, or reading `grad_fn`: an eager call does not.
         """
         tensors: list[Tensor] = []
         outs: list[Any] = []
@@ -175,6 +175,6 @@ class FunctionTrace:
         return tensors, outs
 
     def _is_new_object(self, x: Any) -> bool:
-        """Whether a result is a dataclass that the function made, which is made anew in each call."""
+        """Whether a result is a dataclass that the function made, which is made again in each call."""
         made_of_attributes = object_trees.is_plain_object(x) or object_trees.is_object_in_python(x)
         return made_of_attributes and not self._watch.knows(x)

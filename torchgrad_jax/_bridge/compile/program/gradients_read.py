@@ -67,7 +67,7 @@ class GradientsRead:
         self._n = sum(m is not None for _, m in self._any)
 
     def one_alone(self, leaf: Any) -> bool:
-        """Whether a leaf has to have the gradient that it had."""
+        """Return whether a leaf has to have the gradient that it had."""
         return any(leaf is known for known, _ in self._one)
 
     def describe_change(self, args: Sequence[Tensor]) -> str | None:

@@ -32,7 +32,7 @@ def in_place(jaxpr: Any, updated: Mapping[int, int]) -> set[int]:
     for n, k in enumerate(updated.values()):
         into[results[k]] = into.get(results[k], 0) | 1 << n
     final = set(results)
-    """Whoever reads these further reads what has been written."""
+    """Later steps that read these values read what has been written."""
     for name, args, outs in reversed(steps.found):
         goes = by = 0
         for v in outs:

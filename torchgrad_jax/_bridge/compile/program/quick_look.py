@@ -63,7 +63,7 @@ def _in_a_loop(entry: Any, mode: int, kinds: Sequence[Any]) -> Look:
 
 
 def _is_short(entry: Any) -> bool:
-    """Whether what has to be compared are few things by their identity, and nothing else."""
+    """Return whether what has to be compared are few things by their identity, and nothing else."""
     conditions = entry.program.conditions
     more = (
         entry.run_quickly is None,

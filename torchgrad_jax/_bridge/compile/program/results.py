@@ -48,14 +48,14 @@ _LEADS_ELSEWHERE = (type, types.ModuleType, types.CodeType)
 
 
 def is_known(x: Any) -> bool:
-    """Whether a result is no object of the user's, in which a number or a tensor may be that nobody sees."""
+    """Return whether a result is no object of the user's, in which a number or a tensor may be that nobody sees."""
     return isinstance(x, _KNOWN)
 
 
 def refuse_new_objects(
     objects: Sequence[Any], knows: Callable[[Any], bool], state: RunState, given: Sequence[Any]
 ) -> None:
-    """Refuse results that each call has to make anew, where a program would return those of its first call.
+    """Refuse results that each call has to make again, where a program would return those of its first call.
 
     Args:
         objects: results in which values may be that nobody sees.
@@ -78,7 +78,7 @@ def refuse_new_objects(
 
 
 def _memory_of(x: Any) -> Any:
-    """What an array of NumPy's is a view of; anything else itself."""
+    """Return what an array of NumPy's is a view of; anything else itself."""
     while isinstance(x, np.ndarray) and x.base is not None:
         x = x.base
     return x
@@ -272,7 +272,7 @@ def return_what_is_kept(
 def with_common_bases(leaves: Sequence[Any]) -> list[Any]:
     """The results, and after them bases that no result is, of results that share elements.
 
-    In `rows = stack(...); return rows[0], rows` the second is all of the memory, and the first is made of it anew. In
+    In `rows = stack(...); return rows[0], rows` the second is all of the memory, and the first is made of it again. In
     `return rows[0], rows[:, 0]` none is, so the program gives their base, too.
     """
     added: list[Tensor] = []
@@ -354,7 +354,7 @@ def made_inside(leaves: Sequence[Any]) -> dict[int, tuple[int, OutsideView | Non
 
 
 def _has_all_memory(x: Tensor) -> bool:
-    """Whether a tensor is all of its storage, as it is or in another shape."""
+    """Return whether a tensor is all of its storage, as it is or in another shape."""
     al = x._al
     if al is None:
         return True

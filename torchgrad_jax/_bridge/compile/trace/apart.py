@@ -53,7 +53,7 @@ class Apart:
         """Whether it can matter that something is one memory."""
 
     def of_others(self, args: Sequence[Any]) -> bool:
-        """Whether an argument that the function knows from elsewhere is another tensor now."""
+        """Return whether an argument that the function knows from elsewhere is another tensor now."""
         return any(ref() is not args[i] for i, ref in self.fixed)
 
     def clash(self, args: Sequence[Any]) -> bool:
@@ -112,7 +112,7 @@ def _in_common(st: Storage, others: Iterable[Storage]) -> bool:
 
 
 def _overlap(x: Tensor, y: Tensor) -> bool:
-    """Whether two tensors have an element in common."""
+    """Return whether two tensors have an element in common."""
     apart = 0 if x._st is y._st else memory_in_common(x._st, y._st)
     if apart is None:
         return False

@@ -118,7 +118,7 @@ class Checks:
         return any_of(evaluate_written(steps, (), values, self._consts))
 
     def fail_ahead(self, values: Sequence[Any], places: Sequence[int]) -> bool:
-        """Whether a check fails that the program does not compute; its inputs stand at these places."""
+        """Return whether a check fails that the program does not compute; its inputs stand at these places."""
         if self._ahead is None and not self._in_bounds:
             return False
         read = [*[st.array for st in self._storages], *[values[i] for i in places]]
@@ -210,7 +210,7 @@ def _before_moves(made_by: dict[Any, Any], v: Any) -> tuple[Any, Any]:
 
 
 def _only_moves(eqn: Any) -> bool:
-    """Whether a step gives the elements of its first input in another order or shape."""
+    """Return whether a step gives the elements of its first input in another order or shape."""
     inner = called(eqn)
     if inner is None:
         return eqn.primitive.name in _MOVES
@@ -232,7 +232,7 @@ def is_true(flag: Any) -> bool:
 
 
 def any_of(flags: Sequence[Any]) -> Any:
-    """Whether any of these traced bools is true."""
+    """Return whether any of these traced bools is true."""
     return functools.reduce(operator.or_, [jnp.asarray(f) for f in flags])
 
 

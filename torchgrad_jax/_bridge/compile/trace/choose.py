@@ -101,7 +101,7 @@ class _Snapshot:
         return self.state.tracers[id(st)] if outside is not None and array is outside.array else array
 
     def _facts(self) -> dict[str, Any]:
-        """What a flag cannot choose between."""
+        """Return what a flag cannot choose between."""
         log: Any = self.state.log
         return {
             "random numbers are drawn": sum(s.kind == "draw" for s in self.state.sources),

@@ -2,7 +2,7 @@
 
 `torch.from_numpy(array)` gives a tensor on the memory of the array. A program has no such memory: the tensor is a
 constant of it, a copy. That is no difference where the function only reads the tensor. Where it writes to one of the
-two, or returns the tensor, the other one would not know; so such a function runs as it is written. So does one that
+two, or returns the tensor, the other one would not know; so such a function runs eagerly. So does one that
 writes to a tensor while it has an array of its memory, `tensor.numpy()`.
 """
 
@@ -34,17 +34,17 @@ class CopiedArray:
             self.owner = self.owner.base
 
     def is_known_elsewhere(self) -> bool:
-        """Whether somebody else has the memory, who could see a difference."""
+        """Return whether somebody else has the memory, who could see a difference."""
         ours = 2 + (self.array is self.owner) + (self.array.base is self.owner)
         return self.owner.base is not None or sys.getrefcount(self.owner) > ours
 
     def has_parted(self) -> bool:
-        """Whether the array or the storage was written to since, or the storage is a result of the program."""
+        """Return whether the array or the storage was written to since, or the storage is a result of the program."""
         return self.storage.array is not self.held or self.array.tobytes() != self.content
 
 
 def is_held_by_numpy(st: Storage) -> bool:
-    """Whether somebody has a NumPy array of a storage's memory."""
+    """Return whether somebody has a NumPy array of a storage's memory."""
     return is_shared(st) and not st.pointer.is_alone()
 
 

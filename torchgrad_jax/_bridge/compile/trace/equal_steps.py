@@ -26,7 +26,7 @@ _RANDOM = frozenset(["rng_uniform"])
 def evaluate_equal_steps_once(
     jaxpr: Any, captured: Sequence[Any], consts: Sequence[Any], instead: Take | None = None
 ) -> list[Any]:
-    """What the steps give for these values from outside; the arrays are those of a program being traced."""
+    """Return what the steps give for these values from outside; the arrays are those of a program being traced."""
     once = _Once(captured, instead)
 
     def take(eqn: Any, args: list[Any]) -> Sequence[Any]:
@@ -145,7 +145,7 @@ def needed_of(eqns: Sequence[Any], results: Sequence[Any]) -> set[Any]:
 
 
 def _needed_by(eqn: Any, needed: set[Any]) -> list[Any]:
-    """What a step reads for those of its results that are needed."""
+    """Return what a step reads for those of its results that are needed."""
     inner = called(eqn)
     if inner is None:
         return list(eqn.invars)
@@ -155,13 +155,13 @@ def _needed_by(eqn: Any, needed: set[Any]) -> list[Any]:
 
 
 def _unconditional(params: dict[str, Any]) -> bool:
-    """Whether a call asks for nothing but its steps: no layout of its own over devices, no options."""
+    """Return whether a call asks for nothing but its steps: no layout of its own over devices, no options."""
     placed = (*params.get("in_shardings", ()), *params.get("out_shardings", ()))
     return not params.get("compiler_options_kvs") and all(type(s).__name__ == "UnspecifiedValue" for s in placed)
 
 
 def _key(eqn: Any, args: Sequence[Any]) -> Any:
-    """What a step is, or None where it has to be taken each time."""
+    """Return what a step is, or None where it has to be taken each time."""
     if eqn.effects or eqn.primitive.name in _RANDOM:
         return None
     params = tuple((k, _exactly(v)) for k, v in sorted(eqn.params.items()))

@@ -55,7 +55,7 @@ class Once(NamedTuple):
         return self.imports not in imported if self.imports is not None else None not in imported
 
     def stays(self, replaced: Sequence[Scalar]) -> bool:
-        """Whether a call that finds it done leaves it as it is: else it is done in each call.
+        """Return whether a call that finds it done leaves it as it is: else it is done in each call.
 
         Args:
             replaced: places where the call has put numbers; one in what it was to do only once differs each time.

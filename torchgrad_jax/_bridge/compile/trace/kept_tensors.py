@@ -72,7 +72,7 @@ class KeptTensors:
         return _tensors_in(self._before) if self.held_tensors else {}
 
     def holds_the_same_values(self) -> bool:
-        """Whether what is no tensor is as it was, where it is of the same form."""
+        """Return whether what is no tensor is as it was, where it is of the same form."""
         leaves, spec = tree.flatten(self.value)
         if not self.held_tensors or spec != self._spec:
             return True
@@ -206,7 +206,7 @@ def _changed_places(guards: PythonGuards) -> Iterator[tuple[Any, Any, Any, Any]]
 
 
 def _holds_tensors(leaves: Sequence[Any], spec: tree.Spec) -> bool:
-    """Whether something is a tensor, or a list, a tuple or a dict of tensors and of plain values."""
+    """Return whether something is a tensor, or a list, a tuple or a dict of tensors and of plain values."""
     kinds = set(map(type, leaves))
     return Tensor in kinds and kinds <= _KINDS_OF_LEAVES and _has_plain_containers(spec)
 
@@ -228,7 +228,7 @@ def _has_plain_containers(spec: tree.Spec) -> bool:
 
 
 def _is_plain(t: Tensor) -> bool:
-    """Whether a tensor reads all of its memory as it is, and has nothing to do with gradients."""
+    """Return whether a tensor reads all of its memory as it is, and has nothing to do with gradients."""
     al, base = t._al, _base(t)
     whole = al is None or not (al.offset or al.conj or al.neg or al.chain)
     recorded = t._rg or t._fn is not None or t._g is not None or (base is not None and base._rg)

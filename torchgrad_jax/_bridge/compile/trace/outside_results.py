@@ -33,7 +33,7 @@ class OutsideTensor:
 
 
 class OutsideView:
-    """A view of one, or another tensor on its storage, made anew for each run."""
+    """A view of one, or another tensor on its storage, made again for each run."""
 
     __slots__ = ("alias", "attributes", "cls", "counted", "leaf", "meta", "node", "of", "through")
 
@@ -80,7 +80,7 @@ class GivenContainer:
 class ContainersFromOutside:
     """The lists and dicts that a function is given, or reaches, each of which is one result where it is returned.
 
-    An object among the arguments that comes anew in each call, such as a cache, is one of them.
+    An object among the arguments that is new in each call, such as a cache, is one of them.
 
     Args:
         given: the arguments.
@@ -108,7 +108,7 @@ class ContainersFromOutside:
         return reached or given
 
     def description(self, x: Any) -> Any:
-        """What stands for a result: of an argument, where it is among the arguments."""
+        """Return what stands for a result: of an argument, where it is among the arguments."""
         return self._given.get(id(x), x)
 
 
@@ -181,12 +181,12 @@ def plain_attributes(x: Tensor) -> dict[str, Any]:
 
 
 def is_detached_leaf(x: Tensor) -> bool:
-    """Whether a tensor requires a gradient by itself, whatever it shares its memory with."""
+    """Return whether a tensor requires a gradient by itself, whatever it shares its memory with."""
     return (x._al is None or x._al.base is None) and requires_grad_of(x) and grad_fn_of(x) is None
 
 
 def refuse_used_leaf(x: Tensor) -> None:
-    """A leaf that a run has made is made anew by each: it cannot be part of a graph, or have hooks, at once."""
+    """A leaf that a run has made is made again by each: it cannot be part of a graph, or have hooks, at once."""
     if x._acc is not None or x._g is not None or not is_plain(x) or vars(x):
         raise AsWritten("it returns a leaf that it has made and used", lasting=True)
 
@@ -230,7 +230,7 @@ def refuse_view_as_leaf(x: Tensor) -> None:
 
 
 def describe_outside_result(state: RunState, x: Tensor) -> OutsideTensor | OutsideView | None:
-    """What to return for a tensor of the result that shares memory with the outside; None for others."""
+    """Return what to return for a tensor of the result that shares memory with the outside; None for others."""
     st = x._st
     state.refuse_last_rates(x)
     for i, (t, _, _, _, al, inner, *_) in enumerate(state.swapped):
@@ -281,7 +281,7 @@ _VIEW_OF_A_VIEW = (
 
 
 def own_constants(state: RunState, leaves: Sequence[Any]) -> None:
-    """Have each run make the constants anew that it returns, as those of `zeros`: the caller may write to them.
+    """Have each run make the constants that it returns, as those of `zeros`: the caller may write to them.
 
     One that somebody else holds, a list outside for example, is the very tensor that is returned.
     """
@@ -311,7 +311,7 @@ _OWN_REFERENCES = _own_references()
 
 
 def describe_view(of: Any, owner: Tensor, x: Tensor) -> OutsideView | None:
-    """What makes `x` anew from its owner: a view of it, or a view of what was detached from it; None for others."""
+    """What rebuilds `x` from its owner: a view of it, or a view of what was detached from it; None for others."""
     if is_plain_view_of(x, owner):
         return OutsideView(of, owner, x)
     base = None if x._al is None else x._al.base
@@ -321,7 +321,7 @@ def describe_view(of: Any, owner: Tensor, x: Tensor) -> OutsideView | None:
 
 
 def is_plain_view_of(x: Tensor, owner: Tensor) -> bool:
-    """Whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view."""
+    """Return whether `x` is `owner` seen otherwise, and its place in the graph, if it has one, that of a plain view."""
     al = x._al
     if al is not None and al.base is not None and al.base is not owner:
         return False

@@ -64,7 +64,7 @@ class PythonWatch:
         """What it did that later calls may find done, where that is all that it did."""
 
     def knows(self, x: Any) -> bool:
-        """Whether an object was there before the trace."""
+        """Return whether an object was there before the trace."""
         return self.observer.ages.was_there(x, {id(x)} if self.guards.was_there(x) else ())
 
     def log_numbers(self, arguments: NumberArguments, carried: Iterable[Scalar]) -> NumberLog:
@@ -143,7 +143,7 @@ class PythonWatch:
         return [*followed.values(), *[s for s in theirs if s.at not in followed]]
 
     def reaches_arguments(self) -> bool:
-        """Whether a list or dict among the arguments is also reached in another way."""
+        """Return whether a list or dict among the arguments is also reached in another way."""
         return any(map(self.guards.knows, self.guards.arguments.values()))
 
     def describe_effect(self, program: TracedProgram, numbers: NumberLog) -> str | None:
@@ -192,14 +192,14 @@ class PythonWatch:
         return found
 
     def _keeps_traced_array(self) -> bool:
-        """Whether what the function has put somewhere is an array that JAX traces, of no use after the trace."""
+        """Return whether what the function has put somewhere is an array that JAX traces, of no use after the trace."""
         put = [change.now for change in self.guards.changes()]
         put += [x for fact in self.guards.changed_lists() for x in fact.of]
         parts = parts_of(put, lambda x: issubclass(type(x), list | tuple | dict))
         return any(issubclass(type(x), jax.core.Tracer) for x in parts)
 
     def _find_once(self) -> None:
-        """Whether new entries are all that has changed, and may stay for the next trace to find."""
+        """Return whether new entries are all that has changed, and may stay for the next trace to find."""
         added, young = self.guards.added_entries(), self.observer.ages.young
         if not added or any(change.given or not is_of_no_trace(change.now, young) for change in added):
             return
@@ -238,5 +238,5 @@ class PythonWatch:
         return MODES.bits & ~(UNDER_JAX | WINDOWS) != self._modes
 
     def describe_change(self) -> str | None:
-        """What the function has changed in Python, in words."""
+        """Return what the function has changed in Python, in words."""
         return self.guards.describe_effect()

@@ -57,7 +57,7 @@ class _Walk:
     def __init__(self, takes: bool) -> None:
         self.takes = takes
         self.found = False
-        """Whether a risky write was met."""
+        """Whether there was a risky write."""
         self.numbers = itertools.count()
 
     def new(self, shape: tuple[int, ...], reads: Any = frozenset(), number: Any = None) -> _About:
@@ -94,7 +94,7 @@ class _Walk:
             return ()
         with at_its_line(eqn):
             if risky:
-                return [_written_anew(args[0], args[1], args[2:])]
+                return [_rebuilt(args[0], args[1], args[2:])]
             return results_of(eqn, args)
 
     def _of(self, v: Any, about: dict[Any, _About]) -> _About:
@@ -136,7 +136,7 @@ def _anywhere(reads: frozenset[Any] | None) -> frozenset[Any] | None:
 
 
 def _region(eqn: Any, known: list[_About], sizes: tuple[int, ...]) -> Any:
-    """Which part of its operand a step reads: the shape of the operand, where it begins and how large it is."""
+    """Return which part of its operand a step reads: the shape of the operand, where it begins and how large it is."""
     if eqn.primitive.name == _SLICE:
         strides = eqn.params["strides"]
         plain = strides is None or set(strides) <= {1}
@@ -146,7 +146,7 @@ def _region(eqn: Any, known: list[_About], sizes: tuple[int, ...]) -> Any:
 
 
 def _is_risky(known: list[_About]) -> bool:
-    """Whether what is written depends on other places of the array that it is written to."""
+    """Return whether what is written depends on other places of the array that it is written to."""
     operand, update, *starts = known
     region = (operand.shape, tuple([k.number for k in starts]), update.shape)
     if update.reads is None:
@@ -154,8 +154,8 @@ def _is_risky(known: list[_About]) -> bool:
     return any(memory == operand.memory and at != region for memory, at in update.reads)
 
 
-def _written_anew(operand: Any, update: Any, starts: Sequence[Any]) -> Any:
-    """What `dynamic_update_slice` gives, each element chosen from the old and the new ones."""
+def _rebuilt(operand: Any, update: Any, starts: Sequence[Any]) -> Any:
+    """Return what `dynamic_update_slice` gives, each element chosen from the old and the new ones."""
     shape, sizes = operand.shape, update.shape
     starts = [
         lax.clamp(np.int64(0), lax.convert_element_type(s, np.int64), np.int64(n - k))
@@ -175,7 +175,7 @@ def _written_anew(operand: Any, update: Any, starts: Sequence[Any]) -> Any:
 
 
 def _may_be_risky(jaxpr: Any, seen: set[int]) -> bool:
-    """Whether some of these steps write to anything but an array of one number, as gradients of slices do."""
+    """Return whether some of these steps write to anything but an array of one number, as gradients of slices do."""
     filled: set[int] = set()
     """Identities of such arrays: a literal has no hash."""
     for eqn in jaxpr.eqns:

@@ -49,7 +49,7 @@ from .traced_storages import end_trace, mark_traced, memory_of_argument, stand_f
 
 
 class Source:
-    """Where an input of the program comes from, each time anew."""
+    """Where an input of the program comes from, again each time."""
 
     __slots__ = ("kind", "meta", "of", "what")
 
@@ -358,7 +358,7 @@ class RunState(Uses):
         return current_array
 
     def own_constant(self, t: Tensor) -> None:
-        """Make constants that the run made, as those of `zeros`, its own: each run begins with them anew."""
+        """Make constants that the run made, as those of `zeros`, its own: each run begins with them again."""
         st = t._st
         if self.run.ours(st.array) or not self.made(st):
             return
@@ -386,7 +386,7 @@ class RunState(Uses):
 
     def look_at_values(self, t: Tensor) -> None:
         """Python is about to know the values of a tensor: one from outside must have the same the next time."""
-        if self.made(t._st):  # a constant, which each run makes anew
+        if self.made(t._st):  # a constant, which each run makes again
             return
         self.know(t)
         self.looked_at[id(t._st)] = (t._st, t._st.array)

@@ -1,7 +1,7 @@
 """Storages that hold tracers while one thread traces a function: other threads wait until they hold values again.
 
-The tracing thread has `WRITE_LOCK`, which it may take as often as it likes. Whoever else looks at such a storage asks
-for the lock, and so goes on when the trace and the first run of its program are over.
+The tracing thread has `WRITE_LOCK`, which it may take as often as it likes. Another thread that looks at such a storage
+asks for the lock, and so goes on when the trace and the first run of its program are over.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class Ages:
             self._collects = False
 
     def is_old(self, x: Any) -> bool:
-        """Whether an object was there before."""
+        """Return whether an object was there before."""
         known = self._known.get(id(x))
         if known is None:
             self.look()
@@ -61,11 +61,11 @@ class Ages:
         return known[1]
 
     def look(self) -> None:
-        """Find all new objects; what was new once has to be new for good, whoever collects garbage in between."""
+        """Find all new objects; an object that was new once stays new, even if garbage is collected in between."""
         self.young.update(map(id, gc.get_objects(0)))
 
     def was_there(self, x: Any, held: Collection[int] = ()) -> bool:
-        """Whether an object was there at the beginning, as of the last `look`.
+        """Return whether an object was there at the beginning, as of the last `look`.
 
         Args:
             x: the object.

@@ -4,7 +4,7 @@
     code.attributes  # the names that it looks up in objects: frozenset({"weight", "scale"})
     code.globals     # the names that it looks up in its module: frozenset({"torch", "CONFIG"})
 
-Whose a code is decides whether it is looked at: ours is not, and a library's works for whoever called it.
+Whose a code is decides whether it is looked at: ours is not, and a library's works for its caller.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Any
 from ...._core.python_code import CALLERS, OURS, PACKAGE, USERS, whose
 
 _CALLED_AT_ANY_TIME = frozenset([("_weakrefset.py", "_remove"), ("weakref.py", "remove"), ("weakref.py", "_remove")])
-"""Functions that run when an object dies, whoever's code is running then."""
+"""Functions that run when an object dies, whatever code is running then."""
 _OP = dis.opmap
 _METHODS_ARE_ATTRIBUTES = sys.version_info >= (3, 12)
 _NAMED = {
@@ -119,7 +119,7 @@ class Code:
         return self
 
     def names(self, name: str) -> bool:
-        """Whether it names something."""
+        """Return whether it names something."""
         return name in self.attributes or name in self.globals
 
     def take_for_one_that_looks_at_all(self) -> None:
@@ -213,7 +213,7 @@ def _looks_into(code: types.CodeType, op: int, arg: int) -> bool:
 
 
 def _handles_absence(name: str) -> bool:
-    """Whether `except name` may catch what a missing attribute or variable raises."""
+    """Return whether `except name` may catch what a missing attribute or variable raises."""
     kind = vars(builtins).get(name)
     if not isinstance(kind, type):
         return True
@@ -226,7 +226,7 @@ PASSED: set[int] = set()
 
 
 def code_of(code: types.CodeType, held: dict[str, Any] | None = None) -> Code:
-    """What is known of a code object; found by its identity, since comparing two codes takes long.
+    """Return what is known of a code object; found by its identity, since comparing two codes takes long.
 
     Args:
         code: the code.
@@ -286,12 +286,12 @@ def strings_in(constants: Any) -> Iterator[str]:
 
 
 def _computes_names(code: types.CodeType) -> bool:
-    """Whether the name that `getattr` or a relative of it is given is anything but a text in the code.
+    """Return whether the name that `getattr` or a relative of it is given is anything but a text in the code.
 
     The second argument is found by going back from the call, counting what each instruction leaves on the stack.
     """
     if code.co_name in NAMED_BY_CALLER:
-        return False  # whoever looked the attribute up has named it
+        return False  # the code that looked the attribute up has named it
     steps = [(op, arg) for op, arg in instructions(code)]
     for at, (op, arg) in enumerate(steps):
         if _name_in(code, op, arg) in _BY_NAME and not _is_given_text(code, steps, at):
@@ -301,7 +301,7 @@ def _computes_names(code: types.CodeType) -> bool:
 
 
 def _looks_deep(code: types.CodeType) -> bool:
-    """Whether the object of which a name is computed may be another one than those that the code itself names.
+    """Return whether the object of which a name is computed may be another one than those that the code itself names.
 
     `getattr(self.config, name)` names its object: a variable that is given no other one, and attributes. An object
     that comes out of a call, as in `getattr(getattr(x, a), b)`, or out of a loop that walks a tree, is not named.
@@ -358,7 +358,7 @@ def _is_attribute(op: int, arg: int) -> bool:
 
 
 def _is_variable(op: int, arg: int, given: set[int]) -> bool:
-    """Whether an instruction loads a variable, to call nothing, that the code gives no other object."""
+    """Return whether an instruction loads a variable, to call nothing, that the code gives no other object."""
     return op in _VARIABLES and not (op in _FAST and arg in given) and not (op == _LOAD_GLOBAL and arg & 1)
 
 

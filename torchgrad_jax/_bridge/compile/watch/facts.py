@@ -48,11 +48,11 @@ class Fact:
         return object_of(self.of)
 
     def holds(self) -> bool:
-        """Whether it is so now."""
+        """Return whether it is so now."""
         return self.now() == self.was
 
     def now(self) -> Any:
-        """What is there now."""
+        """Return what is there now."""
         raise NotImplementedError
 
     def renew(self) -> None:
@@ -67,7 +67,7 @@ class Fact:
         """Make it so again."""
 
     def describe(self) -> str:
-        """What is no longer so, in words."""
+        """Return what is no longer so, in words."""
         return self.change.format(was=self.was, now=self.now())
 
 
@@ -91,7 +91,7 @@ class Place(Fact):
         return getattr(self.of, "by_value", False)
 
     def now(self) -> Any:
-        """What is there."""
+        """Return what is there."""
         return self.of.get(self.key, MISSING)
 
     def holds(self) -> bool:
@@ -135,7 +135,7 @@ class Filled(Place):
 
 
 class Scalar(Filled):
-    """A place of a number, or of a list or tuple of numbers, that is read anew in each run.
+    """A place of a number, or of a list or tuple of numbers, that is read again in each run.
 
     Where a program reads it without a step in Python, its type is compared (`was`).
     """
@@ -262,7 +262,7 @@ class Items(Fact):
         return list(self.of)
 
     def is_same(self) -> bool:
-        """Whether these are the very items."""
+        """Return whether these are the very items."""
         return len(self.of) == len(self.was) and all(map(operator.is_, self.of, self.was))
 
     def holds(self) -> bool:
@@ -277,7 +277,7 @@ class Items(Fact):
         return f"len({name(self.of)}) == {len(self.was)}"
 
     def restore(self) -> None:
-        """Fill it anew, which may give a set another order."""
+        """Refill it, which may give a set another order."""
         if not self.is_same():
             self.fill(self.was)
             self.was = list(self.of)
@@ -317,7 +317,7 @@ class Keys(Items):
                 self.of[key] = value
 
     def describe(self) -> str:
-        """How many there were, or that they are in another order."""
+        """Return how many there were, or that they are in another order."""
         was, now = len(self.was), len(self.of)
         return f"a dict had {was} entries and has {now}" if was != now else "the entries of a dict have another order"
 

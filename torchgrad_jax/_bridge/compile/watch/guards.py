@@ -85,7 +85,7 @@ class FactList:
         self._holds = None
 
     def describe_change(self) -> str | None:
-        """What is no longer as it was, in words; None if everything is."""
+        """Return what is no longer as it was, in words; None if everything is."""
         if self.holds():
             for content in self._contents:
                 if not content.holds():
@@ -101,7 +101,7 @@ class FactList:
         return None
 
     def _is_alike(self, place: Place) -> bool:
-        """Whether a place holds what code cannot tell from what was there, which is compared from here on."""
+        """Return whether a place holds what code cannot tell from what was there, which is compared from here on."""
         now, before = place.now(), place.was
         if now is before:
             return True
@@ -146,7 +146,7 @@ class FactList:
         return [fact for fact in self.each(Items) if not fact.is_same()]
 
     def added_entries(self) -> list[Change]:
-        """What the function has put where nothing was."""
+        """Return what the function has put where nothing was."""
         there = {fact.at for fact in self.facts if isinstance(fact, Place)}
         found: dict[Any, Change] = {}
         for fact in self.facts:
@@ -225,15 +225,15 @@ class PythonGuards(FactList):
         return guards
 
     def knows(self, x: Any) -> bool:
-        """Whether something is reached from what was there before, in another way than by the arguments."""
+        """Return whether something is reached from what was there before, in another way than by the arguments."""
         return id(x) in self._held
 
     def is_given(self, x: Any) -> bool:
-        """Whether something is a container among the arguments, and reached by them alone."""
+        """Return whether something is a container among the arguments, and reached by them alone."""
         return id(x) in self.arguments and id(x) not in self._held
 
     def was_there(self, x: Any) -> bool:
-        """Whether something is reached from what was there before."""
+        """Return whether something is reached from what was there before."""
         return id(x) in self._held or id(x) in self._held_by_arguments or id(x) in self.arguments
 
     def are_there(self, objects: Iterable[Any]) -> None:
@@ -241,7 +241,7 @@ class PythonGuards(FactList):
         self._held.update(map(id, objects))
 
     def describe_effect(self) -> str | None:
-        """What the function has changed, or left a number of the trace in, in words."""
+        """Return what the function has changed, or left a number of the trace in, in words."""
         if self.replaced:
             return f"a number that is another one in each call was put under {self.replaced[0].key!r}"
         return self._first_change()
@@ -308,7 +308,7 @@ class PythonGuards(FactList):
         self.replace(kept)
 
     def watch_caches(self) -> None:
-        """After a trace, which may have filled caches: a result that one of them loses is computed anew."""
+        """After a trace, which may have filled caches: a result that one of them loses is computed again."""
         for held in (kept_results(fact.of) for fact in self.each(Cached)):
             self.add([Place(held, key, value) for key, value in held.items()])
 
@@ -341,14 +341,14 @@ class PythonGuards(FactList):
             self._refuse_new_values(reads)
 
     def _is_outside(self, of: Any, reads: Reads) -> bool:
-        """Whether an object was there before, and is reached in another way than by the arguments."""
+        """Return whether an object was there before, and is reached in another way than by the arguments."""
         owner = reads.owners.get(id(of), of)
         if self.is_given(of) or self.is_given(owner):
             return False
         return reads.ages.was_there(owner, self._held) or reads.ages.was_there(of, self._held)
 
     def _is_given(self, of: Any, reads: Reads) -> bool:
-        """Whether an object is a container among the arguments."""
+        """Return whether an object is a container among the arguments."""
         return id(of) in self.arguments and id(reads.owners.get(id(of), of)) in self.arguments
 
     def _find_held(self, reads: Reads) -> None:
@@ -434,7 +434,7 @@ def _is_unwatched(key: Any) -> bool:
 
 
 def _is_followed(value: Any) -> bool:
-    """Whether a value was put in its place by the log of numbers, or may have been there before."""
+    """Return whether a value was put in its place by the log of numbers, or may have been there before."""
     if issubclass(type(value), tuple | list):
         return any(type(v) is Number for v in value)
     return type(value) in (Number, dict)

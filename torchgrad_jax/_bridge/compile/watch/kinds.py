@@ -1,9 +1,9 @@
 """What there is to note of each kind of object that a code can look at, and what the object leads to.
 
-    kind_of(model)(reads, model, code, placed, named)  # notes facts with `reads`, and hands on what `model` leads to
+    kind_of(model)(reads, model, code, placed, named)  # notes facts with `reads`, and passes on what `model` leads to
 
 A kind is a function here, and `KINDS` is the table of classes and kinds; the first row that fits counts. An object
-whose state nothing tells is opaque: a function that reaches one from outside runs as it is written.
+whose state nothing tells is opaque: a function that reaches one from outside runs eagerly.
 """
 
 from __future__ import annotations
@@ -307,7 +307,7 @@ def _parts_of_member(value: Any) -> tuple[Any, ...]:
 
 
 def _on_class(r: Notes, cls: type, code: Code, names: Iterable[str]) -> tuple[list[str], list[str], list[str]]:
-    """Which names a class has; which of these are slots; which it has not."""
+    """Return which names a class has; which of these are slots; which it has not."""
     values = {name: of_class(r, cls, name, code) for name in names}
     found = [name for name, v in values.items() if v is not MISSING and not issubclass(type(v), property)]
     kept: Any = types.MemberDescriptorType
@@ -452,7 +452,7 @@ def function(r: Notes, x: types.FunctionType, code: Code, placed: bool, named: b
         return
     if held and named and (code.looks_at_all or code.computes_names):
         container(r, held, code, True, False)
-    r.function_met(x)
+    r.note_function(x)
     if code.may_ask_for_absent:
         r.owners[id(held)] = x
         r.note_absent(held, names - held.keys())
@@ -476,7 +476,7 @@ def method(r: Notes, x: types.MethodType, code: Code, placed: bool, named: bool)
 
 
 def builtin(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
-    """A function written in C, which is called: its object; one that acts must not be handed on."""
+    """A function written in C, which is called: its object; one that acts must not be passed on."""
     owner = getattr(x, "__self__", None)
     if named and x in LOOKERS and not code.names(x.__name__):
         r.looks_at_all(code)
@@ -487,7 +487,7 @@ def builtin(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
         name = x.__name__
         handed_on = name in code.values or (name not in code.globals and name not in code.attributes)
         if handed_on and verdict(x) is EFFECT and r.ages.is_old(x):
-            raise AsWritten(f"{describe(x)} is handed on, and it may act outside{code.place()}", lasting=False)
+            raise AsWritten(f"{describe(x)} is passed on, and it may act outside{code.place()}", lasting=False)
 
 
 def _by_any_name(r: Notes, method: Any, x: Any, code: Code) -> None:

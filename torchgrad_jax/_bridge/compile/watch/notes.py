@@ -37,7 +37,7 @@ ATOMS = frozenset(
 )
 """Classes of values that are nothing but what they are."""
 _MOST = 500_000
-"""How many values may be compared before each run; one that can read more runs as it is written."""
+"""How many values may be compared before each run; one that can read more runs eagerly."""
 _MATH = vars(math)
 
 
@@ -93,10 +93,10 @@ class Notes:
         """By the identity of a code: the names of attributes that it notices in a tensor that has none."""
         self._names: dict[int, frozenset[str]] = {}
         self._seen: dict[tuple[int, bool], dict[int, Any]] = {}
-        """What was handed on, by the identity of the code, whether there are handlers, and the object."""
+        """Objects passed on, by the identity of the code, whether there are handlers, and the object."""
         self._stack: list[tuple[Any, Code, bool, bool]] = []
         self._visited: Any = None
-        """What is visited just now, which leads to what is handed on."""
+        """What is visited just now, which leads to the objects passed on."""
         self._kept: list[Any] = []
 
     def forget(self) -> None:
@@ -130,7 +130,7 @@ class Notes:
         row[1][id(value)] = value
 
     def is_first(self, what: str, of: Any, *more: Any) -> bool:
-        """Whether something is done with an object for the first time."""
+        """Return whether something is done with an object for the first time."""
         known = len(self.once)
         self.once.add((what, id(of), *more))
         return len(self.once) > known
@@ -194,8 +194,8 @@ class Notes:
             if not (isinstance(key, str) and key in UNWATCHED):
                 self.note(holder, x, key, value)
 
-    def function_met(self, fn: types.FunctionType) -> list[Place]:
-        """What a function was made of when it was met first: its code and defaults, its variables from outside."""
+    def note_function(self, fn: types.FunctionType) -> list[Place]:
+        """What a function was made of when it was first seen: its code and defaults, its variables from outside."""
         parts = self._parts.get(id(fn))
         if parts is None:
             self._functions.setdefault(id(fn.__code__), []).append(fn)
@@ -228,7 +228,7 @@ class Notes:
             referrers = [fn for fn in gc.get_referrers(*rest) if isinstance(fn, types.FunctionType)]
             found += [fn for fn in referrers if fn.__code__ in rest]
         for fn in {id(fn): fn for fn in found}.values():
-            for place in self.function_met(fn):
+            for place in self.note_function(fn):
                 if place.at not in self.known:
                     self.known.add(place.at)
                     self.fact(place)
@@ -261,7 +261,7 @@ class Notes:
         Args:
             x: the object.
             code: the code that may look at it.
-            placed: whether it is in a place, and not handed over by a frame.
+            placed: whether it is in a place, and not passed by a frame.
             named: whether the code names it, and does not merely reach all that is in a container.
             leads: whether what is visited now led to it from the beginning.
         """
@@ -282,7 +282,7 @@ class Notes:
             self._stack.append(row)
 
     def walk(self) -> None:
-        """Visit all that was handed on, and what that leads to."""
+        """Visit all objects passed on, and what they lead to."""
         stack = self._stack
         while stack:
             x, code, placed, named = stack.pop()
@@ -340,12 +340,12 @@ class Notes:
         self.put(State(function), function, "state", function())
 
     def visit(self, x: Any, code: Code, placed: bool, named: bool) -> None:
-        """Note what there is to note of an object, and hand on what it leads to; see `Reads`."""
+        """Note what there is to note of an object, and pass on what it leads to; see `Reads`."""
         raise NotImplementedError
 
 
 def _is_of_module(function: Any) -> bool:
-    """Whether something is a function written in C of a module, whose call is seen whatever it is called by."""
+    """Return whether something is a function written in C of a module, whose call is seen whatever it is called by."""
     if not isinstance(function, types.BuiltinFunctionType) or function in LOOKERS:
         return False
     return isinstance(function.__self__, types.ModuleType)

@@ -296,7 +296,7 @@ class Observer:
 
 
 def _acts_on_itself(owner: Any) -> bool:
-    """Whether what a C object does stays in it: a buffer of text, an iterator, a generator of random numbers."""
+    """Return whether what a C object does stays in it: a buffer of text, an iterator, a generator of random numbers."""
     if isinstance(owner, io.IOBase):
         return isinstance(owner, io.StringIO | io.BytesIO)
     return hasattr(type(owner), "__next__")
@@ -337,7 +337,7 @@ CALLER = code_of(_calls_from_outside.__code__).scan()
 
 
 def acts_outside(*functions: Any) -> None:
-    """Functions of this package that run as they are written, and so does what calls them."""
+    """Functions of this package that run eagerly, and so does what calls them."""
     for function in functions:
         code_of(function.__code__).tells = Observer.acts
 

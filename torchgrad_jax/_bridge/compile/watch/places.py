@@ -31,7 +31,7 @@ class Attributes:
         self.of = of
 
     def get(self, key: Any, default: Any) -> Any:
-        """What is in a place now."""
+        """Return what is in a place now."""
         try:
             return self[key]
         except (LookupError, AttributeError, ValueError):
@@ -171,7 +171,7 @@ class Variable(Attributes):
         self.of.set(value)
 
     def default(self) -> Any:
-        """What it is where nobody has set it."""
+        """Return what it is where nobody has set it."""
         try:
             return contextvars.Context().run(self.of.get)
         except LookupError:
@@ -193,7 +193,7 @@ class State(Attributes):
 
 
 def before_it_was_taken(text: str) -> str:
-    """How a lock was that is first met when it is given back: `with` takes one without a call that is seen."""
+    """How a lock was that is first seen when it is released: `with` takes one without a call that is seen."""
     taken = f"owner={threading.get_ident()} count=1 "
     return text.replace("<locked", "<unlocked").replace(taken, "owner=0 count=0 ") if taken in text else text
 
@@ -217,7 +217,7 @@ class Lock(Attributes):
 
 
 def holder_of(held: Any) -> Any:
-    """What a dict is looked at by: itself, unless its class may look entries up in a way of its own."""
+    """Return what a dict is looked at by: itself, unless its class may look entries up in a way of its own."""
     return Entries(held) if isinstance(held, dict) and type(held) not in (dict, OrderedDict) else held
 
 

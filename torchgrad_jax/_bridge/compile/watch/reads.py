@@ -119,7 +119,7 @@ class Reads(Notes):
         return True
 
     def visit(self, x: Any, code: Code, placed: bool, named: bool) -> None:
-        """Note what there is to note of an object, and hand on what it leads to."""
+        """Note what there is to note of an object, and pass on what it leads to."""
         if issubclass(type(x), Tensor):
             kinds.tensor(self, x, code, placed)
         else:
@@ -127,7 +127,7 @@ class Reads(Notes):
 
 
 def _may_hold_tensors(x: Any) -> bool:
-    """Whether a tensor is in an object, or in what it leads to; one that leads to very much may hold one."""
+    """Return whether a tensor is in an object, or in what it leads to; one that leads to very much may hold one."""
     parts = parts_of([x], lambda x: not issubclass(type(x), _LEAD_ELSEWHERE))
     first = list(itertools.islice(parts, 1000))
     return len(first) == 1000 or any(issubclass(type(part), _TENSORS) for part in first)

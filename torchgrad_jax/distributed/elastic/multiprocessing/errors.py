@@ -151,7 +151,7 @@ class ProcessFailure:
         return str(said or self.message.get("message", _NO_FILE)).replace("\n", "\n  ")
 
     def lines(self, rank: int) -> str:
-        """What `ChildFailedError` says about it."""
+        """Return what `ChildFailedError` says about it."""
         name = self.signal_name()
         return "\n".join(
             f"  {label:<10}: {value}"

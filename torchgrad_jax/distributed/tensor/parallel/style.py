@@ -66,7 +66,7 @@ def take_in(t: Any, mesh: DeviceMesh, given: Placement, wanted: Placement, local
 
 
 def _is_split_over_no_other(t: Tensor, mesh: DeviceMesh) -> bool:
-    """Whether no axis of the whole mesh splits a tensor but those of a slice."""
+    """Return whether no axis of the whole mesh splits a tensor but those of a slice."""
     held = named_sharding(t)
     own = {a for axes in mesh.axes for a in axes}
     return held is not None and all(a in own for entry in held.spec for a in names_of(entry))

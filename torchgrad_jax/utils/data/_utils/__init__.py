@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import sys
 
-from ...._core.errors.carried import ExceptionWrapper as ExceptionWrapper
+from ...._core.errors.remote_errors import ExceptionWrapper as ExceptionWrapper
 
 IS_WINDOWS = sys.platform == "win32"
 HAS_NUMPY = True

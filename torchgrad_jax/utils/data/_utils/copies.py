@@ -59,7 +59,7 @@ class _Copier(_carrying.Pickler):
         return self._numbers[id(obj)][0]
 
     def _another(self, obj: Any) -> Any:
-        """What stands in a copy for something that cannot be pickled."""
+        """Return what stands in a copy for something that cannot be pickled."""
         if isinstance(obj, _LOCK | _RLOCK):
             return threading.RLock() if isinstance(obj, _RLOCK) else threading.Lock()
         if isinstance(obj, io.IOBase):
@@ -134,7 +134,7 @@ def copied(obj: Any) -> tuple[Any, list[Any]]:
 
 
 def obstacle(obj: Any, error: Exception) -> str:
-    """Which part of an object cannot be pickled, and why."""
+    """Return which part of an object cannot be pickled, and why."""
     path, inner = "", obj
     for _ in range(_DEPTH):
         for name, part in _parts(inner):

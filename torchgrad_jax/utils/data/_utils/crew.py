@@ -358,7 +358,7 @@ def in_a_process(parcel: Any, worker: int, orders: Queue, answers: Queue) -> Non
 
 
 def _made(parcel: Any, worker: int) -> Any:
-    """What answers orders."""
+    """Return what answers orders."""
     try:
         job = parcel.open()
     except Exception:  # of the program's classes: told instead of a batch

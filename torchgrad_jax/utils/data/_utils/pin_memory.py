@@ -6,14 +6,14 @@ import collections.abc
 import queue
 from typing import Any
 
-from ...._core.errors.carried import ExceptionWrapper
+from ...._core.errors.remote_errors import ExceptionWrapper
 from ...._engine.memory.tensor import Tensor
 from .collate import _is_named, _rebuilt, _rebuilt_map
 from .signal_handling import MP_STATUS_CHECK_INTERVAL
 
 
 def pin_memory(data: Any, device: Any = None) -> Any:
-    """What a batch becomes by `pin_memory` of its tensors and of the objects in it that have such a method.
+    """Return what a batch becomes by `pin_memory` of its tensors and of the objects in it that have such a method.
 
     Args:
         data: the batch, a nested container.

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ...._core.errors.carried import ExceptionWrapper
+from ...._core.errors.remote_errors import ExceptionWrapper
 from ...._functions.random import Generator, manual_seed
 from .. import graph_settings
 from . import fetch
@@ -66,7 +66,7 @@ class ManagerWatchdog:
         self.manager_pid = os.getppid()
 
     def is_alive(self) -> bool:
-        """Whether it does."""
+        """Return whether it does."""
         return os.getppid() == self.manager_pid
 
 
@@ -85,7 +85,7 @@ class Job:
     shared_seed: int | None = None
 
     def fetcher(self) -> fetch._BaseDatasetFetcher:
-        """Reads the dataset, from its start if it is a stream."""
+        """Read the dataset, from its start if it is a stream."""
         kind = fetch._IterableDatasetFetcher if self.dataset_kind else fetch._MapDatasetFetcher
         return kind(self.dataset, self.auto_collation, self.collate_fn, self.drop_last)
 
@@ -122,7 +122,7 @@ class Worker:
             if job.worker_init_fn is not None:
                 job.worker_init_fn(worker)
             self._fetcher = job.fetcher()
-        except Exception:  # whatever it is, told to whoever asks this worker for a batch
+        except Exception:  # whatever it is, raised where a batch of this worker is asked for
             self._trouble = caught(worker)
 
     def answer(self, order: Any) -> Any:

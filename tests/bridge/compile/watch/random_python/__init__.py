@@ -1,1 +1,1 @@
-"""Random steps of plain Python: compiled, each call has to do what the step as it is written does."""
+"""Random steps of plain Python: compiled, each call has to do what the eager step does."""

@@ -1,4 +1,4 @@
-"""What random steps read: each way in which Python keeps something, in a module that is loaded anew for each run."""
+"""What random steps read: each way in which Python keeps something, in a module that is loaded again for each run."""
 
 import collections
 import contextlib

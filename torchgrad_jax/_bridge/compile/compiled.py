@@ -34,6 +34,7 @@ from .arguments import object_trees
 from .arguments.array_arguments import is_array_input
 from .arguments.changed_numbers import drifted_numbers
 from .arguments.keys import recompile
+from .as_written import in_windows
 from .attempt import Attempt, Function
 from .calls import Again, AsIs, Call, How, Outcome, Ran, Request, WithPlainNumbers
 from .function_modes import autocast_off
@@ -352,7 +353,8 @@ class Compiled:
             if self.patience.written:
                 self.programs.last = None
         self.counts["eager"] += 1
-        return self.fn(*args, **kwargs)
+        with in_windows(POLICY.stance is None and not self.patience.is_generator):
+            return self.fn(*args, **kwargs)
 
     def _not_run(self, error: AsWritten) -> AsIs:
         """A call for which its program was not run after all."""

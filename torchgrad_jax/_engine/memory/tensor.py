@@ -61,6 +61,8 @@ def hold_pending() -> None:
 
     That is for good. A process that never asks for windows reads the slot as it is.
     """
+    if type(vars(Storage)["array"]) is property:
+        return
     Storage.array = property(lambda st: arrived(_ARRAY.__get__(st)), _ARRAY.__set__)  # type: ignore[misc,assignment]
 
 

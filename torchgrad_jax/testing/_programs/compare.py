@@ -14,7 +14,7 @@ from .page import page
 from .runs import HERE, TORCH, ProgramFailed, Run, has_torch, nudged, record
 from .text import text
 
-SELF = ("eager", "compiled", "float64")
+SELF = ("eager", "compiled", "exact", "float64")
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,8 @@ def compare_program(
         program: a script; the name of a module with `module`.
         arguments: its arguments.
         against: "torch"; a file that `record_program` wrote; or this package itself in another way: "eager" (whatever
-            `torch.compile` says), "compiled" (each module that the program calls), "float64", "devices=N" (each
+            `torch.compile` says), "compiled" (each module that the program calls), "exact" (the same in the mode of this
+            name, which has to give eager code's bits: nothing that differs is put down to rounding), "float64", "devices=N" (each
             module's batch over so many devices), "platform=NAME" (of JAX's: "cpu", "gpu", "tpu"), "here".
         reference: another script in the reference's place, such as the one that `program` is a port of.
         module: whether `program` is the name of a module.
@@ -114,6 +115,8 @@ def compare_program(
             "torch is not installed here: name the interpreter that has it (--python), compare with a recording "
             "that was made where it is (--against FILE), or with this package itself (--against compiled)"
         )
+    if against == "exact":
+        nudges, factor = 0, 0.0
     if left == right:
         nudges = 0  # two equal runs give the same bits, unless the program itself does not
     recordings = record([left, right, *nudged(right, nudges)])
@@ -146,6 +149,8 @@ def _sides(left: Run, against: str, python: str | None) -> tuple[Run, Run]:
         return left, replace(left, library=TORCH, python=python or sys.executable)
     if against == "here":
         return left, left
+    if against == "exact":
+        left = replace(left, equal_bits=True)
     if against in SELF:
         return replace(left, variant=against), left
     if name == "devices" and value.isdigit() and int(value) > 0:
@@ -158,7 +163,12 @@ def _sides(left: Run, against: str, python: str | None) -> tuple[Run, Run]:
 
 
 def _name(run: Run, recording: Recording) -> str:
-    how = {"plain": "", "devices": f" on {run.devices} devices", "float64": " in float64"}
+    how = {
+        "plain": "",
+        "devices": f" on {run.devices} devices",
+        "float64": " in float64",
+        "exact": " compiled with mode='exact'",
+    }
     name = f"torch {recording.facts['version']}" if run.library == TORCH else "torchgrad_jax"
     return name + how.get(run.variant, f" {run.variant}") + (f" on {run.platform}" if run.platform else "")
 

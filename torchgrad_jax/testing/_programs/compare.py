@@ -78,9 +78,10 @@ def compare_program(
         program: a script; the name of a module with `module`.
         arguments: its arguments.
         against: "torch"; a file that `record_program` wrote; or this package itself in another way: "eager" (whatever
-            `torch.compile` says), "compiled" (each module that the program calls), "exact" (the same in the mode of this
-            name, which has to give eager code's bits: nothing that differs is put down to rounding), "float64", "devices=N" (each
-            module's batch over so many devices), "platform=NAME" (of JAX's: "cpu", "gpu", "tpu"), "here".
+            `torch.compile` says), "compiled" (each module that the program calls), "exact" (the same in the mode of
+            this name, which has to give eager code's bits: nothing that differs is put down to rounding), "float64",
+            "devices=N" (each module's batch over so many devices), "platform=NAME" (of JAX's: "cpu", "gpu", "tpu"),
+            "here".
         reference: another script in the reference's place, such as the one that `program` is a port of.
         module: whether `program` is the name of a module.
         steps: stop after so many steps (without an optimizer: backward passes); 0 runs to the end.
@@ -163,12 +164,7 @@ def _sides(left: Run, against: str, python: str | None) -> tuple[Run, Run]:
 
 
 def _name(run: Run, recording: Recording) -> str:
-    how = {
-        "plain": "",
-        "devices": f" on {run.devices} devices",
-        "float64": " in float64",
-        "exact": " compiled with mode='exact'",
-    }
+    how = {"plain": "", "devices": f" on {run.devices} devices", "float64": " in float64"}
     name = f"torch {recording.facts['version']}" if run.library == TORCH else "torchgrad_jax"
     return name + how.get(run.variant, f" {run.variant}") + (f" on {run.platform}" if run.platform else "")
 

@@ -354,6 +354,13 @@ def test_there_is_no_program_to_look_at():
     assert f.counts == {"traced": 0, "run": 0, "eager": 0}
 
 
+def test_explain_says_whose_kernels_run(capsys):
+    f = torch.compile(lambda x: x * 2, mode="exact")
+    f(torch.ones(3))
+    f.explain()
+    assert "those of eager code" in capsys.readouterr().out
+
+
 def test_modes_have_names():
     with pytest.raises(RuntimeError, match="Unrecognized mode=exakt, should be one of: default, lite, reduce-overhead"):
         torch.compile(lambda x: x, mode="exakt")

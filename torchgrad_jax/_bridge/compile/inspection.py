@@ -226,6 +226,7 @@ def _parts(program: CompiledProgram, names: dict[int, str]) -> Iterator[tuple[st
     if program.parts is not None:
         yield "backward", f"a program of its own; {program.parts.between} values are kept for it"
     yield "steps", str(len(traced.jaxpr.eqns))
+    yield "kernels", "" if traced.kernels is None else "those of eager code, whose bits it gives"
 
 
 def _checks(entry: Entry) -> str:

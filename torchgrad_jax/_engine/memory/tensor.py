@@ -63,7 +63,7 @@ def hold_pending() -> None:
     """
     if type(vars(Storage)["array"]) is property:
         return
-    Storage.array = property(lambda st: arrived(_ARRAY.__get__(st)), _ARRAY.__set__)  # type: ignore[misc,assignment]
+    Storage.array = property(lambda st: arrived(_ARRAY.__get__(st)), _ARRAY.__set__)  # type: ignore[misc]
 
 
 def held_by(st: Storage) -> Any:

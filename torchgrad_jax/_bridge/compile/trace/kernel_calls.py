@@ -50,7 +50,7 @@ class Kernels:
             runs: what eager code calls instead, a kernel of the leaves of these arguments.
         """
         traced = None if kernel is None else kernel.traced
-        if traced is None:
+        if kernel is None or traced is None:
             return
         found = [traced.trace(*args).jaxpr]
         if jit_caches.Closures.seen:

@@ -4,13 +4,16 @@ import os
 import subprocess
 import sys
 
+import jax.numpy as jnp
 import pytest
 
 import torchgrad_jax as torch
 from tests.expressions import exact
 from torchgrad_jax import nn
 from torchgrad_jax._core.state import SETTINGS
+from torchgrad_jax._engine.run import kept_calls
 from torchgrad_jax.nn import functional as F
+from torchgrad_jax.utils.checkpoint import checkpoint
 
 STEPS = 3
 
@@ -148,6 +151,26 @@ def halves(w, x):
     return (y - y.mean(0)).div(3).exp()
 
 
+class Swish(torch.autograd.Function):
+    """`x * sigmoid(x)` with a derivative by hand."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x.sigmoid()
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        s = x.sigmoid()
+        return g * (s * (1 + x * (1 - s)))
+
+
+def in_autocast(w, x):
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        return F.linear((w @ x.t()).relu(), x.t()).softmax(-1)
+
+
 FORMULAS = {
     "a chain": lambda w, x: ((w * x + w).tanh() * 0.3 + x).exp() * w,
     "sums": lambda w, x: (w * x).sum(0) + (w + x).mean(0) * w.var(0) + (w * w).cumsum(0)[-1],
@@ -160,6 +183,11 @@ FORMULAS = {
     "products": lambda w, x: (w @ x.t() @ w).mul(0.01) + torch.einsum("ij,kj->ij", w, x),
     "dropout": lambda w, x: F.dropout(w * x, 0.3) + torch.rand_like(x) * w,
     "powers": lambda w, x: w.abs().pow(1.7) * x.atan() + (w * w + 1).sqrt().log() + w.sin() * x.cos() / 7,
+    "losses with numbers": lambda w, x: F.huber_loss(w, x, delta=0.7, reduction="none") * 1.3 + F.elu(w * x, 0.3),
+    "a custom Function": lambda w, x: Swish.apply(w * 1.3 + x) * x,
+    "a checkpoint": lambda w, x: checkpoint(lambda a: (a * x).tanh() * 1.1 + a, w, use_reentrant=False),
+    "autocast": in_autocast,
+    "vmap": lambda w, x: torch.vmap(lambda a, b: (a * b).softmax(0) * 0.3 + a)(w, x),
     "a second derivative": lambda w, x: torch.autograd.grad((w.sin() * x).sum(), w, create_graph=True)[0] * w,
 }
 CASES = {
@@ -344,6 +372,20 @@ def test_programs_are_checked_and_steps_are_taken_one_by_one():
 
     xs = torch.randn(4, 4)
     assert exact(run(xs, mode="exact", verify=1)) == exact(run(xs))
+
+
+def test_a_program_of_several_kernels_that_fails_runs_kernel_by_kernel(monkeypatch):
+    def fails(*args, **options):
+        def run(*xs):
+            return jnp.zeros(3).reshape(7)
+
+        return run
+
+    f = lambda x: (x * 1.1 + x).tanh() * 0.3  # noqa: E731
+    x = torch.randn(64, 640)
+    monkeypatch.setattr(kept_calls, "jit", fails)
+    exactly = torch.compile(f, mode="exact")
+    assert [exact(exactly(x)) for _ in range(2)] == [exact(f(x))] * 2
 
 
 def test_there_is_no_program_to_look_at():

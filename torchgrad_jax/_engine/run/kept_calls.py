@@ -136,7 +136,10 @@ def _program(
         env = dict(zip(ins, values))
         for k, (s, fn) in enumerate(zip(group, fns)):
             given = [env[n] for n in s.ins]
-            found = fn.executable(numbers[k], *given) if k in numbers else fn(*given)
+            if k in numbers:
+                env.update(zip(s.outs, fn.executable(numbers[k], *given)))
+                continue
+            found = fn(*given)
             env.update(zip(s.outs, [found] if s.single else found))
         return [env[n] for n in outs]
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from ...._core.jax import jit_caches
 from ...._core.jax.evaluate import results_of
-from ...._engine.run import kept_calls
+from ...._engine.run import compile_failures, kept_calls
 from ...._engine.run.kernel import Kernel, traced_later
 from .equal_steps import called
 
@@ -180,9 +180,29 @@ class _Writer:
         constants = self._constants
         given = [*map(str, names), *[f"c{k}" for k in range(len(constants))]]
         steps = [call.step for call in calls]
+        run = kept_calls.function(steps, space, given, results, "exact_step", __file__)
         joined = kept_calls.together(steps, given, kernels, space, results, name="exact_step")
-        run = kept_calls.function(joined or steps, space, given, results, "exact_step", __file__)
+        if joined is not None:
+            run = _unless_it_fails(kept_calls.function(joined, space, given, results, "exact_step", __file__), run)
         return (lambda *xs: run(*xs, *constants)) if constants else run
+
+
+def _unless_it_fails(
+    joined: Callable[..., list[Any]], one_by_one: Callable[..., list[Any]]
+) -> Callable[..., list[Any]]:
+    """Return a function whose kernels start together, and one by one where that fails: then a kernel says why."""
+    fails = False
+
+    def run(*xs: Any) -> list[Any]:
+        nonlocal fails
+        if not fails:
+            try:
+                return joined(*xs)
+            except Exception as error:
+                fails = compile_failures.note(error, "an exact step", xs)
+        return one_by_one(*xs)
+
+    return run
 
 
 def _needed(calls: Sequence[_Call], results: Sequence[str]) -> list[_Call]:

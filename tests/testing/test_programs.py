@@ -200,7 +200,7 @@ def test_a_later_step_is_looked_at_once_more(program):
     assert report.parting.verdict.entry.name == "loss"
 
 
-@pytest.mark.parametrize("against", ["compiled", "float64", "devices=2"])
+@pytest.mark.parametrize("against", ["compiled", "exact", "float64", "devices=2"])
 def test_against_itself(program, against):
     assert compare_program(program, against=against, nudges=0, steps=2).agrees
 
@@ -221,6 +221,7 @@ for _ in range(2):
 """
 WRONG = {
     "compiled": "torch.compiler.is_compiling()",
+    "exact": "torch.compiler.is_compiling()",
     "float64": "y.dtype == torch.float64",
     "devices=8": "len(y.sharding.device_set) == 8",
 }
@@ -264,6 +265,16 @@ def test_gradients_that_earlier_passes_left_are_named(tmp_path):
     assert (found.parameter, found.operator) == ("model.bias", "")
 
 
+def test_a_fault_of_one_rounding_is_told_from_rounding(tmp_path):
+    """A result that is larger by one in 2^23 in compiled code alone: less than XLA's own rounding makes of it."""
+    path = tmp_path / "train.py"
+    path.write_text(ONE_WAY.replace("y * 1.01 if WRONG", "y * (1 + 2**-23) if torch.compiler.is_compiling()"))
+    assert compare_program(str(path), against="compiled", nudges=0, steps=1).agrees
+    report = compare_program(str(path), against="exact", steps=1)
+    assert report.parting is not None
+    assert report.parting.step == 1
+
+
 WAYS = """
 import torch
 class Net(torch.nn.Module):
@@ -284,6 +295,7 @@ SEEN = {
     "plain": ["torch.float32 1", "own True"],
     "eager": ["torch.float32 1", "own False"],
     "compiled": ["torch.float32 compiled", "own True"],
+    "exact": ["torch.float32 compiled", "own True"],
     "float64": ["torch.float64 1", "own True"],
     "devices": ["torch.float32 2", "own True"],
 }

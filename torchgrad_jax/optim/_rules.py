@@ -268,7 +268,8 @@ def _by_size(metas: Sequence[Meta]) -> list[Any]:
     """The small ones, where they make one row, apart from the large ones: XLA compiles 10 ms for each that it meets."""
     small = [i for i, m in enumerate(metas) if m.numel <= choice.LARGEST]
     short = sum([metas[i].numel for i in small]) <= _IN_A_ROW
-    if not (_MANY <= len(small) < len(metas) and short and metas[0].device.type == "cpu" and MODES.run.at_once):
+    as_at_once = MODES.run.at_once or MODES.run.uses.keeps_kernels
+    if not (_MANY <= len(small) < len(metas) and short and metas[0].device.type == "cpu" and as_at_once):
         return [range(len(metas))]
     return [small, [i for i, m in enumerate(metas) if m.numel > choice.LARGEST]]
 
@@ -445,18 +446,15 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
     olds = [_arrays(column) for column in columns]
     missing = tuple([tuple([x is None for x in xs]) for xs in olds])
     metas = tuple([p._m for p in ps])
-    key = (rule, metas, tuple(traced), tuple(loose), tuple(fixed.items()), names, missing)
-    kernel = _KERNELS.young.get(key) or _KERNELS.older(key)
-    if kernel is None:
-        kernel = _Kernel(rule, fixed, tuple(traced), names, metas[0].device)
-        kernel.narrow = _is_narrow(rule, metas)
-        _KERNELS.put(key, _with_row(kernel, metas, missing), 0)
+    kernel = _kernel_for(rule, tuple(traced), tuple(loose), fixed, names, metas, missing)
     elsewhere, derivative_stop_bit = MODES.bits & (IN_RUN | UNDER_JAX), MODES.bits & CUT
     args = (_packed(numbers, kernel.narrow), loose, _arrays(ps), _arrays(gs), olds)
     if metas[0].device.type == "meta":
         outs = abstract.call(kernel.step, *args)
     else:
         outs = (kernel.in_window if windows.defers(MODES.bits) else kernel.run)(*args)
+        if MODES.run.uses.keeps_kernels:
+            MODES.run.uses.kernel_called(kernel.step, args, False, _as_at_once(kernel, h, metas, missing, args))
     for name, column, news, writes in zip((None, *names), (ps, *columns), outs, kernel.writes):
         for j, (t, array, n) in enumerate(zip(column, news, writes)):
             if derivative_stop_bit and array is not None:
@@ -472,6 +470,43 @@ def _together(rule: Rule, params: Any, grads: Any, states: States, h: dict[str, 
                     t._vc.version += n
                 else:
                     store(t, array, n)
+
+
+def _as_at_once(kernel: _Kernel, h: dict[str, Any], metas: Any, missing: Any, args: Any) -> Kernel:
+    """The step as code that runs at once takes it, as a kernel of the leaves of the arguments that it has in a trace.
+
+    What is an array in a trace, such as the number of the step, is a number there, and stands among the other numbers.
+    """
+    names, fixed, leaves_of = (*h,), kernel.fixed, jax.tree.structure(args)
+    order = [name for name in names if name not in fixed]
+    step = _kernel_for(kernel.rule, tuple(order), (), fixed, kernel.names, metas, missing)
+
+    def run(*leaves: Any) -> list[Any]:
+        _, loose, *columns = leaves_of.unflatten(leaves)
+        numbers = [float(np.asarray(loose[name] if name in loose else h[name])) for name in order]
+        return jax.tree.leaves(step.run(_packed(numbers, step.narrow), {}, *columns))
+
+    run.__name__ = f"{getattr(kernel.rule, '__name__', 'an optimizer')}_step"
+    return Kernel.of_others(run)
+
+
+def _kernel_for(
+    rule: Rule,
+    traced: tuple[str, ...],
+    loose: tuple[str, ...],
+    fixed: dict[str, Any],
+    names: tuple[str, ...],
+    metas: tuple[Meta, ...],
+    missing: Any,
+) -> _Kernel:
+    """The kernel of a rule for such parameters, which is made for the first of them."""
+    key = (rule, metas, traced, loose, tuple(fixed.items()), names, missing)
+    kernel = _KERNELS.young.get(key) or _KERNELS.older(key)
+    if kernel is None:
+        kernel = _Kernel(rule, fixed, traced, names, metas[0].device)
+        kernel.narrow = _is_narrow(rule, metas)
+        _KERNELS.put(key, _with_row(kernel, metas, missing), 0)
+    return kernel
 
 
 def _fresh_meta(g: Tensor) -> Any:

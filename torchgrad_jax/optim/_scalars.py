@@ -103,6 +103,8 @@ def assign(t: Tensor, value: Any) -> Any:
 
 def as_held(value: Any, t: Tensor) -> Any:
     """A number as a tensor of the same dtype would hold it."""
+    if isinstance(value, jax.Array):
+        return value.astype(t._m.dtype.np).astype(value.dtype)
     return float(np.asarray(value, t._m.dtype.np)) if isinstance(value, float) else value
 
 

@@ -185,6 +185,20 @@ def test_training_has_the_same_bits(optimizer, options):
         assert training(optimizer, **options) == expected
 
 
+def test_kernels_that_share_an_executable_are_part_of_the_program():
+    """A Huber loss is compiled for any delta, which is an input."""
+    x, y = torch.randn(64, 640), torch.randn(64, 640)
+
+    def loss():
+        out = torch.nn.functional.huber_loss(x, y, delta=0.7, reduction="none") * 1.5 + y
+        return exact(((out + 1).tanh() * 0.3).exp())
+
+    expected = loss()
+    with eager("windows"):
+        assert [loss() for _ in range(3)] == [expected] * 3
+    assert torch.interop.windows().met == 1
+
+
 def test_fused_windows_agree_to_rounding():
     losses, _ = training("SGD")
     with eager("fused"):

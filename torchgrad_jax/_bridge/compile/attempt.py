@@ -37,6 +37,8 @@ class Function(NamedTuple):
     """Classes of objects that hold tensors."""
     checks: bool
     """Whether what an eager call checks is checked."""
+    exact: bool = False
+    """Whether its program is to give eager code's bits."""
 
 
 class Attempt:
@@ -89,10 +91,18 @@ class Attempt:
     def look(self) -> Outcome | None:
         """Trace the function for a program that is not to be run; what it has left behind is not looked at."""
         name = functools.partial(explain.argument, self._function.fn, self.call.key[1])
-        kept, checks = self._arguments.constants_of_key, self._function.checks
+        kept, checks, exact = self._arguments.constants_of_key, self._function.checks, self._function.exact
         with self.watch:
             self._program = build_program(
-                self._fn, kept, self.watch, self._tensors, self.numbers, self._given, checked=checks, name=name
+                self._fn,
+                kept,
+                self.watch,
+                self._tensors,
+                self.numbers,
+                self._given,
+                checked=checks,
+                exact=exact,
+                name=name,
             )
             return self._of_what_it_reaches()
 

@@ -12,7 +12,7 @@ from ..._core.jax import caches
 from . import explain
 from .buckets import Bucketed
 from .compiled import Compiled as Compiled
-from .stance import EAGER, POLICY, ProgramCounter, checked_backend, checked_mode, get_default_backend
+from .stance import EAGER, EXACT, POLICY, ProgramCounter, checked_backend, checked_mode, get_default_backend
 
 
 def compile(
@@ -46,7 +46,9 @@ def compile(
         dynamic: True warns: each combination of shapes is compiled for itself, as with False and None.
         backend: "inductor" and the other names of torch all mean XLA; "eager" runs the function as it is. A
             function is refused: there is no graph of torch's operators for it.
-        mode: accepted.
+        mode: "exact" makes a compiled call give the bits of the eager one: it starts the kernels that eager code
+            starts, many of them together, and XLA fuses nothing across them. The other names of torch's are accepted,
+            and all mean the same.
         options: `checks`, as below; those of torch's that its documentation names are accepted, others refused.
         name: accepted.
         disable: return the function as it is.
@@ -120,6 +122,8 @@ def compile(
     if counter is not None:
         settings["counter"] = counter
     settings["checks"] = bool(asked if checks is None else checks)
+    if mode == EXACT:
+        settings["exact"] = True
     if hasattr(model, "named_parameters") and not isinstance(model, type):
         return of_module(model, settings)
     return of_function(model, settings)

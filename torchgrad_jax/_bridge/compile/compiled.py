@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from ..._core.errors.messages import AsWritten, NeedsPlainNumbers
+from ..._core.errors.messages import AsWritten, NeedsPlainNumbers, Unsupported
 from ..._core.jax import caches
 from ..._core.jax.target import Target
 from ..._core.signals import contextmanager
@@ -34,6 +34,7 @@ from .arguments import object_trees
 from .arguments.array_arguments import is_array_input
 from .arguments.changed_numbers import drifted_numbers
 from .arguments.keys import recompile
+from .as_written import in_windows
 from .attempt import Attempt, Function
 from .calls import Again, AsIs, Call, How, Outcome, Ran, Request, WithPlainNumbers
 from .function_modes import autocast_off
@@ -44,6 +45,7 @@ from .plans.batches import largest_batch, plans_of
 from .plans.chips import device_of
 from .plans.layers import plan_by_layers
 from .plans.plan import Plan, plan_of
+from .program.donation import IN_PARTS
 from .program.entry import Entry
 from .program.program import CompiledProgram
 from .programs import Programs
@@ -73,6 +75,7 @@ class Compiled:
         fullgraph: bool = False,
         written: bool = False,
         checks: bool = True,
+        exact: bool = False,
         verify: int | str | None = None,
         counter: ProgramCounter | None = None,
     ) -> None:
@@ -84,13 +87,20 @@ class Compiled:
         self.programs = Programs(fn, limit)
         self.patience = Patience(fn, fullgraph, written, self.counts, counter)
         self.verification = Verification(fn, verify)
-        self.settings = {"limit": limit, "fullgraph": fullgraph, "written": written, "checks": checks, "verify": verify}
+        self.settings = {
+            "limit": limit,
+            "fullgraph": fullgraph,
+            "written": written,
+            "checks": checks,
+            "verify": verify,
+            "exact": exact,
+        }
         if counter is not None:
             self.settings["counter"] = counter
         """What it was compiled with, for another one like it."""
         self.target: Any = None
         """The hardware that its programs are for, if it is not here."""
-        self._function = Function(fn, self.batches, checks)
+        self._function = Function(fn, self.batches, checks, exact)
         POLICY.compiled.add(self)
 
     @property
@@ -169,7 +179,7 @@ class Compiled:
         plainly = self._runs_plainly()
         self.batches.add_all((args, kwargs))
         batches = Batches(args, kwargs, self.batches.__contains__)
-        if plainly or mode & _OTHER_MODES:
+        if plainly or mode & _OTHER_MODES or self._function.exact:
             return run_all(lambda args, kwargs, run: self(*args, **kwargs), batches)
 
         def call(args: tuple[Any, ...], kwargs: dict[str, Any], run: Any) -> Any:
@@ -244,6 +254,8 @@ class Compiled:
         load(path, self.fn)
 
     def _lower(self, args: Any, kwargs: Any) -> Lowered:
+        if self._function.exact:
+            raise Unsupported(IN_PARTS)
         counts = dict(self.counts)
 
         def look(entry: Entry, inputs: Any) -> Any:
@@ -343,7 +355,8 @@ class Compiled:
             if self.patience.written:
                 self.programs.last = None
         self.counts["eager"] += 1
-        return self.fn(*args, **kwargs)
+        with in_windows(POLICY.stance is None and not self.patience.is_generator):
+            return self.fn(*args, **kwargs)
 
     def _not_run(self, error: AsWritten) -> AsIs:
         """A call for which its program was not run after all."""

@@ -13,6 +13,7 @@ from ..._core.jax.own_kernels import PREFIX
 from ..._core.jax.target import compiled, like, lower
 from ..._core.state import MODES
 from ..._engine.memory.tensor import Tensor, placement_of
+from . import as_written
 from .program.entry import Entry
 from .program.program import CompiledProgram
 from .trace.traced_program import Source
@@ -181,6 +182,8 @@ def explanation(compiled: Any, place: str) -> str:
     ]
     if compiled.patience.written:
         lines.append("  It is not compiled any more.")
+    if counts["eager"] and as_written.saves_starts() and not compiled.patience.is_generator:
+        lines.append("  As it is written it runs in windows: what comes between two reads of values is one program.")
     names = _names(compiled.fn)
     for number, entry in enumerate(programs, 1):
         lines.append(f"program {number}")
@@ -230,6 +233,7 @@ def _parts(program: CompiledProgram, names: dict[int, str]) -> Iterator[tuple[st
     if program.parts is not None:
         yield "backward", f"a program of its own; {program.parts.between} values are kept for it"
     yield "steps", str(len(traced.jaxpr.eqns))
+    yield "kernels", "" if traced.kernels is None else "those of eager code, whose bits it gives"
 
 
 def _checks(entry: Entry) -> str:

@@ -38,8 +38,8 @@ class Patience:
         counter: ProgramCounter | None = None,
     ) -> None:
         self._fn, self.fullgraph, self._counts, self._counter = fn, fullgraph, counts, counter
-        self.written = self._generates = written
-        """Whether it runs eagerly from now on."""
+        self.written = self.is_generator = written
+        """Whether it runs eagerly from now on; a generator does from the beginning."""
         self.reasons: list[str] = []
         """Why it was traced again or ran eagerly, in order."""
         self.plain_numbers = False
@@ -70,7 +70,7 @@ class Patience:
     def reset(self) -> None:
         """Begin again; the reasons stay."""
         self.carried.clear()
-        self.written, self._wasted = self._generates, 0
+        self.written, self._wasted = self.is_generator, 0
 
     def carry(self, places: Iterable[Scalar]) -> bool:
         """Remember the places of numbers that the function changes: whether one of them is new."""

@@ -158,7 +158,7 @@ def checked_mode(mode: Any, options: Any) -> bool:
     """Whether the options ask for checks of values; raises for modes and options that there are not."""
     if mode is not None and options is not None:
         raise RuntimeError("Either mode or options can be specified, but both can't be specified at the same time.")
-    if mode not in (None, *_MODES):
+    if mode not in (None, EXACT, *_MODES):
         raise RuntimeError(f"Unrecognized mode={mode}, should be one of: {', '.join(_MODES)}")
     if options is not None and not isinstance(options, dict):
         raise AttributeError(f"{type(options).__name__!r} object has no attribute 'items'")
@@ -173,4 +173,7 @@ _OPTIONS = (
     "shape_padding", "trace.enabled", "trace.graph_diagram", "triton.cudagraph_trees", "triton.cudagraphs",
 )  # fmt: skip
 """Options of `compile`; all but the first are torch's, and mean nothing to XLA."""
+EXACT = "exact"
+"""The mode whose programs give eager code's bits."""
 _MODES = ("default", "lite", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
+"""Torch's modes."""

@@ -26,6 +26,15 @@ def evaluate(jaxpr: Any, values: Iterable[Any], take: Take | None = None) -> lis
     return values_of(jaxpr.outvars, env)
 
 
+def first_of(*ways: Take) -> Take:
+    """Take each step in the first of these ways that takes it."""
+
+    def take(eqn: Any, args: list[Any]) -> Sequence[Any] | None:
+        return next((outs for way in ways if (outs := way(eqn, args)) is not None), None)
+
+    return take
+
+
 def run_steps(eqns: Iterable[Any], env: dict[Any, Any], take: Take | None = None) -> None:
     """Evaluate steps, and add their results to `env`."""
     for eqn in eqns:

@@ -581,6 +581,23 @@ def stored(t: Tensor, array: Any) -> Any:
     return _reader_at(t._st.meta, t._m, al.conj, al.neg, al.offset)(array)
 
 
+def stored_by_kernel(t: Tensor, array: Any, called: Callable[..., None]) -> Any:
+    """`stored` by the kernel that reads the view where code runs at once, which `called` hears of."""
+    if is_direct(t) or devices.unreal(t._m.device):
+        return stored(t, array)
+    al = t._al
+    key = (t._st.meta, t._m, al.conj, al.neg)
+    return _call_traced(_READERS.get(key) or _seldom_read(*key), (array, al.offset), called)
+
+
+def _call_traced(way: _Way, args: Sequence[Any], called: Callable[..., None]) -> Any:
+    """Read or write a view in a trace; `called` hears which kernel does it."""
+    kernel = way.compiled or way.kernel
+    out = kernel.traced(*args)
+    called(kernel, args, True, way.kernel)
+    return out
+
+
 def write(t: Tensor, array: Any, bump: bool = True) -> None:
     """Overwrite the tensor's elements; everything on the same storage sees it."""
     with WRITE_LOCK:
@@ -622,6 +639,8 @@ def _written(t: Tensor, held: Any, array: Any) -> Any:
         if held.__class__ is np.ndarray and array.__class__ is np.ndarray and kernel.host is not None:
             return kernel.host(held, al.offset, array)
         return kernel.call(held, al.offset, array)
+    if MODES.run.uses.keeps_kernels:
+        return _call_traced(kernel, (held, al.offset, array), MODES.run.uses.kernel_called)
     return replaced(held, store, m, al.offset, al.conj, al.neg, array)
 
 

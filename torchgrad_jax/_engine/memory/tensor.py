@@ -61,7 +61,9 @@ def hold_pending() -> None:
 
     That is for good. A process that never asks for windows reads the slot as it is.
     """
-    Storage.array = property(lambda st: arrived(_ARRAY.__get__(st)), _ARRAY.__set__)  # type: ignore[misc,assignment]
+    if type(vars(Storage)["array"]) is property:
+        return
+    Storage.array = property(lambda st: arrived(_ARRAY.__get__(st)), _ARRAY.__set__)  # type: ignore[misc]
 
 
 def held_by(st: Storage) -> Any:

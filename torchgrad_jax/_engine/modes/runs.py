@@ -216,7 +216,10 @@ class TracedRun:
             return windows.forward(plan, xs) if MODES.bits & WINDOWS and windows.defers(MODES.bits) else fwd(*xs)
         if tape is None:
             with jit_caches.of_all_runs():
-                return fwd(*xs)
+                out = fwd(*xs)
+            if self.uses.keeps_kernels:
+                self.uses.kernel_called(plan.kernel, xs, plan.single)
+            return out
         kernel = plan.kernel.traced
         if kernel is None:
             return fwd(*xs)

@@ -20,6 +20,18 @@ class Uses:
     __slots__ = ()
     log: Any = None
     """Numbers of Python that are carried from run to run, where this is a run of `compile`."""
+    keeps_kernels: bool = False
+    """Whether the steps of the run will be calls of the kernels that it calls: then it hears of them."""
+
+    def kernel_called(self, kernel: Any, args: Sequence[Any], single: bool, runs: Any = None) -> None:
+        """A kernel was called on tracers.
+
+        Args:
+            kernel: the kernel.
+            args: its arguments.
+            single: whether it gives its one result, and not a list.
+            runs: what code that runs at once calls instead, a kernel of the leaves of these arguments.
+        """
 
     def read(self, t: Tensor) -> Any:
         """The tensor's elements as they are now."""

@@ -318,6 +318,8 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         values = windows.call(kernel, args, metas, False)
     else:
         values = (kernel.run or kernel)(*(map(windows.arrived, args) if deferring else args))
+        if not at_once and MODES.run.uses.keeps_kernels:
+            MODES.run.uses.kernel_called(kernel, args, False)
     if pick is not None:
         values = dict(zip(pick, values))
     out: list[Any] = []

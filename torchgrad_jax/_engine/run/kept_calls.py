@@ -18,18 +18,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 
 from ..._core.arrays.meta import Meta
 from ..._core.host import choice
 from ..._core.jax.caches import KERNELS
 from ..._core.jax.own_kernels import jit
 from ..._core.jax.private import options_of_xla
+from ..._core.jax.x64 import with_x64
 from ..._core.written_code import compiled
 from . import executors
 from .kernel import Kernel
+from .numbers_apart import WithNumbers
 
 _MOST = 256
 """Kernels of one program."""
+
+
+_on_device = with_x64(jnp.asarray)
 
 
 class Step(NamedTuple):
@@ -124,17 +130,23 @@ def _program(
     ins = [*dict.fromkeys([n for s in group for n in s.ins if n not in {*made}])]
     outs = [n for n in made if n in read]
 
-    def joined(*values: Any) -> list[Any]:
+    numbers = {k: [*map(_on_device, fn.numbers)] for k, fn in enumerate(fns) if fn.__class__ is WithNumbers}
+
+    def joined(numbers: dict[int, list[Any]], *values: Any) -> list[Any]:
         env = dict(zip(ins, values))
-        for s, fn in zip(group, fns):
-            found = fn(*[env[n] for n in s.ins])
+        for k, (s, fn) in enumerate(zip(group, fns)):
+            given = [env[n] for n in s.ins]
+            if k in numbers:
+                env.update(zip(s.outs, fn.executable(numbers[k], *given)))
+                continue
+            found = fn(*given)
             env.update(zip(s.outs, [found] if s.single else found))
         return [env[n] for n in outs]
 
     joined.__name__ = joined.__qualname__ = called
     name = f"p{len(space)}"
     KERNELS.compiled()
-    space[name] = jit(joined, compiler_options=options)
+    space[name] = functools.partial(jit(joined, compiler_options=options), numbers)
     return Step(outs, name, ins)
 
 

@@ -133,6 +133,11 @@ class Kernel:
         """Whether NumPy computes it, or nobody; before the first call that may not be known."""
         return self.by in ("numpy", "look", "put")
 
+    @property
+    def is_open(self) -> bool:
+        """Whether something about it is found out only by `trace`, or by the first call."""
+        return self.untraced or self._decide is not None
+
     def compiled(self) -> Callable[..., Any]:
         """Return what XLA compiles, as a function that does not hold this object."""
         if self._alone is None:

@@ -24,7 +24,22 @@ _STAY = (0.0, 1.0, -1.0, 2.0, 0.5)
 _EXECUTABLES = KERNELS.cache()
 
 
-def apart(closed: Any) -> Callable[..., list[Any]] | None:
+class WithNumbers:
+    """A function of the leaves of a kernel's arguments: an executable that is given the kernel's numbers with them.
+
+    Inside of a larger program the numbers have to be inputs, too: of a number that it knows, XLA makes other code.
+    """
+
+    __slots__ = ("executable", "numbers")
+
+    def __init__(self, executable: Callable[..., list[Any]], numbers: Sequence[Any]) -> None:
+        self.executable, self.numbers = executable, numbers
+
+    def __call__(self, *leaves: Any) -> list[Any]:
+        return self.executable(self.numbers, *leaves)
+
+
+def apart(closed: Any) -> WithNumbers | None:
     """A function of the leaves of a kernel's arguments, which gives the list of its results.
 
     It is None where there are no numbers to take out, and where the kernel has effects or holds arrays.
@@ -47,7 +62,7 @@ def apart(closed: Any) -> Callable[..., list[Any]] | None:
     if executable is None:
         KERNELS.compiled()
         executable = _EXECUTABLES.put(key, jit(fn))
-    return lambda *leaves: executable(numbers, *leaves)
+    return WithNumbers(executable, numbers)
 
 
 def _moves(v: Any, eqn: Any) -> bool:

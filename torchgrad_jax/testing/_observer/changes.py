@@ -159,15 +159,16 @@ class Double(Change):
 
 
 class Whole(Change):
-    """Compiles each module that the program calls by itself."""
+    """Compiles each module that the program calls by itself, in a mode of `torch.compile`."""
 
-    def __init__(self, torch: Any) -> None:
+    def __init__(self, torch: Any, mode: str | None = None) -> None:
         super().__init__(torch)
+        self.mode = mode
         self.programs: dict[int, Any] = {}
 
     def compiled(self, module: Any, plain: Any) -> Any:
         if id(module) not in self.programs:
-            made = self.torch.compile.__wrapped__(lambda *a, **k: plain(module, *a, **k))
+            made = self.torch.compile.__wrapped__(lambda *a, **k: plain(module, *a, **k), mode=self.mode)
             self.programs[id(module)] = made
         return self.programs[id(module)]
 
@@ -209,8 +210,8 @@ def change_of(torch: Any, settings: dict[str, Any]) -> Change:
     variant, nudge = settings["variant"], settings["nudge"]
     if variant == "float64":
         return Double(torch)
-    if variant == "compiled":
-        return Whole(torch)
+    if variant in ("compiled", "exact"):
+        return Whole(torch, "exact" if variant == "exact" else None)
     if variant == "devices":
         return Split(torch, settings["devices"])
     eager = variant == "eager" or settings["library"] == "torch"

@@ -22,8 +22,8 @@ def parser() -> argparse.ArgumentParser:
         "--against",
         default=TORCH,
         metavar="WHAT",
-        help="torch (the default), a FILE that --record wrote, or this package itself: eager, compiled, float64, "
-        "devices=N, platform=NAME, here",
+        help="torch (the default), a FILE that --record wrote, or this package itself: eager, compiled, exact, "
+        "float64, devices=N, platform=NAME, here",
     )
     p.add_argument("--reference", metavar="SCRIPT", help="another program in the reference's place")
     p.add_argument("--record", metavar="FILE", help="only run the reference, and keep what it did")

@@ -15,7 +15,7 @@ from .page import page
 from .runs import HERE, TORCH, ProgramFailed, Run, has_torch, nudged, record
 from .text import text
 
-SELF = ("eager", "compiled", "float64")
+SELF = ("eager", "compiled", "exact", "float64")
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,10 @@ def compare_program(
         program: a script; the name of a module with `module`.
         arguments: its arguments.
         against: "torch"; a file that `record_program` wrote; or this package itself in another way: "eager" (whatever
-            `torch.compile` says), "compiled" (each module that the program calls), "float64", "devices=N" (each
-            module's batch over so many devices), "platform=NAME" (of JAX's: "cpu", "gpu", "tpu"), "here".
+            `torch.compile` says), "compiled" (each module that the program calls), "exact" (the same in the mode of
+            this name, which has to give eager code's bits: nothing that differs is put down to rounding), "float64",
+            "devices=N" (each module's batch over so many devices), "platform=NAME" (of JAX's: "cpu", "gpu", "tpu"),
+            "here".
         reference: another script in the reference's place, such as the one that `program` is a port of.
         module: whether `program` is the name of a module.
         steps: stop after so many steps (without an optimizer: backward passes); 0 runs to the end.
@@ -119,6 +121,8 @@ def compare_program(
             "torch is not installed here: name the interpreter that has it (--python), compare with a recording "
             "that was made where it is (--against FILE), or with this package itself (--against compiled)"
         )
+    if against == "exact":
+        nudges, factor = 0, 0.0
     if left == right:
         nudges = 0  # two equal runs give the same bits, unless the program itself does not
     recordings = record([left, right, *nudged(right, nudges)])
@@ -151,6 +155,8 @@ def _sides(left: Run, against: str, python: str | None) -> tuple[Run, Run]:
         return left, replace(left, library=TORCH, python=python or sys.executable)
     if against == "here":
         return left, left
+    if against == "exact":
+        left = replace(left, equal_bits=True)
     if against in SELF:
         return replace(left, variant=against), left
     if name == "devices" and value.isdigit() and int(value) > 0:

@@ -33,7 +33,7 @@ class Run:
         arguments: its arguments.
         module: whether `program` is the name of a module.
         library: "torchgrad_jax" or "torch".
-        variant: "plain", "eager", "compiled", "float64" or "devices".
+        variant: "plain", "eager", "compiled", "exact", "float64" or "devices".
         devices: how many, for the last.
         platform: where tensors are made if nobody says, by JAX's name; "" leaves the choice to JAX.
         nudge: a number that picks the directions in which weights are nudged; 0 leaves them.
@@ -48,6 +48,7 @@ class Run:
     module: bool = False
     library: str = HERE
     variant: str = "plain"
+    equal_bits: bool = False
     devices: int = 1
     platform: str = ""
     nudge: int = 0
@@ -68,6 +69,8 @@ class Run:
         if self.platform:
             env["JAX_DEFAULT_DEVICE"] = self.platform
             env.pop("JAX_PLATFORMS", None)  # programs expect a CPU beside an accelerator
+        if self.equal_bits:
+            env["TORCHGRAD_JAX_EQUAL_BITS"] = "1"
         if self.variant == "devices":
             flag = f"--xla_force_host_platform_device_count={self.devices}"
             env["XLA_FLAGS"] = f"{env.get('XLA_FLAGS', '')} {flag}".strip()

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax.numpy as jnp
 
 from ...._core.arrays.placement import is_complete, place
-from ...._core.jax.evaluate import Take
+from ...._core.jax.evaluate import Take, evaluate, first_of
+from ...._engine.modes.written_steps import outside
 from ..trace.checks import any_of
 from ..trace.equal_steps import evaluate_equal_steps_once
+from ..trace.kernel_calls import Kernels, as_kernels
 from ..trace.traced_program import TracedProgram
 from .constant_tensors import ConstantTensor
-from .donation import Donating
+from .donation import Donating, Keeping
 from .inputs import Inputs
 
 
@@ -36,13 +39,36 @@ class Body:
         """The flags of checks that the program computes. If there are any, its last result is whether one fails."""
         return [] if self.traced.checks is None else self.traced.checks.late
 
-    def kernel(self) -> Donating:
-        """The program as JAX compiles it."""
+    def kernel(self) -> Donating | Keeping:
+        """The program as JAX compiles it, or as the kernels that it calls."""
+        if self.traced.kernels is not None:
+            return Keeping(partial(self._calling_kernels, self.traced.kernels))
 
         def compiled_step(*xs: Any) -> list[Any]:
             return self.results(xs)
 
         return Donating(compiled_step, self.inputs.n_given_away, bool(self.inputs.spare), self.placements())
+
+    def _calling_kernels(self, kernels: Kernels) -> Callable[..., list[Any]]:
+        """The function of the inputs that calls these kernels."""
+        late = bool(self.late)
+
+        def build(xs: list[Any], take: Take) -> list[Any]:
+            values = self._of_sources(xs)
+            for i, constant in self.constants.items():
+                values[i] = constant.array()
+            whole = self.traced.jaxpr._replace(outvars=[*self.traced.jaxpr.outvars, *self.late])
+            results = evaluate(whole, self.traced.consts, first_of(outside(values), take))
+            n = len(self.result_order)
+            return [*[results[k] for k in self.result_order], *results[n:]]
+
+        run = as_kernels(kernels, len(self.inputs.positions()), build)
+
+        def checked(*xs: Any) -> list[Any]:
+            found, n = run(*xs), len(self.result_order)
+            return [*found[:n], any_of(found[n:])]
+
+        return checked if late else run
 
     def placements(self) -> list[Any] | None:
         """For each result where it has to lie, or None where XLA may choose; None if it always may."""
@@ -53,11 +79,7 @@ class Body:
 
     def results(self, xs: Sequence[Any], instead: Take | None = None) -> list[Any]:
         """What the kernel gives for its inputs; `instead` takes some of its steps in another way."""
-        values: list[Any] = [None] * len(self.traced.sources)
-        for i, x in zip(self.inputs.positions(), xs):
-            if i is not None:
-                values[i] = x
-        results = self.steps(values, instead)
+        results = self.steps(self._of_sources(xs), instead)
         out = [results[k] for k in self.result_order]
         if not self.late:
             return out
@@ -65,6 +87,14 @@ class Body:
         n = len(self.inputs.overwritten)
         out[:n] = [jnp.where(failed, old, new) for old, new in zip(xs, out[:n])]
         return [*out, failed]
+
+    def _of_sources(self, xs: Sequence[Any]) -> list[Any]:
+        """The inputs by the numbers of their sources."""
+        values: list[Any] = [None] * len(self.traced.sources)
+        for i, x in zip(self.inputs.positions(), xs):
+            if i is not None:
+                values[i] = x
+        return values
 
     def steps(self, values: Sequence[Any], instead: Take | None = None) -> list[Any]:
         """The results on these values of the sources, in the order of the trace, and after them the flags of checks."""

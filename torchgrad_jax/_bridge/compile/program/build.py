@@ -6,13 +6,16 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ...._core.arrays import uneven
+import jax
+
+from ...._core.arrays import devices, uneven
 from ...._core.arrays.placement import MANY, OnAllDevices
-from ...._core.errors.messages import AsWritten
+from ...._core.errors.messages import AsWritten, Unsupported
 from ...._engine.memory.tensor import Tensor, placement_of
 from ..arguments.number_arguments import Constant
 from ..arguments.number_log import NumberLog
 from ..trace.apart import Apart
+from ..trace.kernel_calls import Kernels
 from ..trace.outside_results import settle_kept_views
 from ..trace.python_watch import PythonWatch
 from ..trace.traced_program import TracedProgram, resolve_argument
@@ -43,6 +46,7 @@ def build_program(
     given: Any,
     *,
     checked: bool = True,
+    exact: bool = False,
     name: Callable[[int], str] = str,
 ) -> CompiledProgram:
     """Trace a function, and make a program of what it does.
@@ -55,6 +59,7 @@ def build_program(
         log: what is done with numbers.
         given: the arguments as they were given.
         checked: whether the program checks what eager calls check.
+        exact: whether the program is to call the kernels that eager code calls.
         name: names an argument, given the number of its leaf.
 
     Raises:
@@ -63,7 +68,7 @@ def build_program(
     args = list({id(t): t for t in tensors}.values())
     log.first_number_input = len(args)
     trace = FunctionTrace(fn, kept_arguments, watch, given)
-    traced = trace.run(args, log, checked=checked)
+    traced = trace.run(args, log, checked=checked, kernels=_kernels(args) if exact else None)
     spent = spent_gradients(traced, trace.gradients_with_graph)
     constants = constant_tensors(traced)
     n_results = _settle(trace, traced, args, watch, log)
@@ -72,9 +77,7 @@ def build_program(
         raise AsWritten(_SETS_A_FLAG, lasting=True)
     outs = _outs(trace, traced, args)
     inputs = Inputs.of(traced, args, constants, graph=trace.backward is not None)
-    parts = (
-        None if trace.backward is None else ForwardAndBackward(traced.jaxpr, traced.consts, n_results, traced.checks)
-    )
+    parts = None if trace.backward is None else ForwardAndBackward(traced, n_results)
     body = Body(traced, inputs, constants, result_order(traced, inputs), _pins(traced, args) if MANY else {})
     at = _places_of_results(body, parts)
     writes = Writes.of(traced, at, spent)
@@ -97,9 +100,18 @@ def build_program(
         parts=parts,
         one_device=one,
         on_all_devices=_on_all_devices(traced, body.pins) if MANY else None,
-        joint=joint_program(Candidate(body, parts, trace.backward, platform, args)),
+        joint=None if exact else joint_program(Candidate(body, parts, trace.backward, platform, args)),
         only_reads_arguments=parts is None and not traced.new_state and not _changes_arguments(traced),
     )
+
+
+def _kernels(args: Sequence[Tensor]) -> Kernels:
+    """Where the kernels of a program are put down."""
+    if MANY or jax.process_count() > 1:
+        raise Unsupported(
+            "torch.compile: mode='exact' is for one device and one process; here tensors are spread over several"
+        )
+    return Kernels(args[0]._m.device if args else devices.default_device())
 
 
 def _settle(

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from ...._core.arrays.meta import Meta, meta
 from ...._core.errors import messages as errors
 from ...._core.errors.messages import AsWritten
-from ...._core.jax.evaluate import run_steps, values_of
+from ...._core.jax.evaluate import Take, first_of, run_steps, values_of
 from ...._core.jax.own_kernels import jit
 from ...._core.state import GRAD, MODES, next_sequence_nr
 from ...._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
@@ -31,10 +31,11 @@ from ...._engine.modes import written_steps
 from ...._engine.passes.custom import PyNode
 from ...._engine.passes.walk import run as run_pass
 from ...._engine.run.trace import Call
-from ..trace.checks import Checks, any_of, is_true, raise_failed_check
+from ..trace.checks import any_of, is_true, raise_failed_check
 from ..trace.equal_steps import at_its_line, needed_of
-from ..trace.traced_program import RunState, Source
-from .donation import surely
+from ..trace.kernel_calls import Kernels, as_kernels
+from ..trace.traced_program import RunState, Source, TracedProgram
+from .donation import Keeping, surely
 
 _FIRST = 1 << 30
 """The number of the first placeholder for a gradient; those of inputs, which come up at any time, are lower."""
@@ -378,7 +379,8 @@ def _named(state: RunState, node: Any, nr: int) -> Any:
 class ForwardAndBackward:
     """Forward and backward part as compiled functions."""
 
-    def __init__(self, jaxpr: Any, consts: Sequence[Any], n_results: int, checks: Checks | None = None) -> None:
+    def __init__(self, traced: TracedProgram, n_results: int) -> None:
+        jaxpr, consts, checks, kernels = traced.jaxpr, traced.consts, traced.checks, traced.kernels
         self.n_results = n_results
         flags = [] if checks is None else checks.late
         self.checked = bool(flags)
@@ -412,35 +414,72 @@ class ForwardAndBackward:
         self.between = len(between)
         consts_of = dict(zip(jaxpr.constvars, consts))
 
-        def forward(*values: Any) -> list[Any]:
+        def early_part(values: Sequence[Any], take: Take) -> list[Any]:
             env = dict(consts_of)
             for eqn in early_steps:
                 with at_its_line(eqn):
-                    run_steps([eqn], env, written_steps.outside(values))
-            results = values_of((*jaxpr.outvars[:n_results], *between), env)
-            return [*results, any_of(values_of(flags, env))] if flags else results
+                    run_steps([eqn], env, first_of(written_steps.outside(values), take))
+            return values_of((*jaxpr.outvars[:n_results], *between, *flags), env)
 
-        def late_part(wanted: Sequence[Any], saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+        def with_flag(results: list[Any]) -> list[Any]:
+            n = n_results + len(between)
+            return [*results[:n], any_of(results[n:])] if flags else results
+
+        def forward(*values: Any) -> list[Any]:
+            return with_flag(early_part(values, as_it_is))
+
+        def late_part(
+            wanted: Sequence[Any], saved: Sequence[Any], cts: Sequence[Any], take: Take = as_it_is
+        ) -> list[Any]:
             env = {**consts_of, **dict(zip(between, saved))}
             for eqn in late_steps:
                 with at_its_line(eqn):
-                    _take_late(eqn, env, cts, late)
+                    _take_late(eqn, env, first_of(written_steps.outside(cts, _FIRST), take), late)
             return values_of(wanted, env)
 
-        def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-            """The gradients; None where none of those that come in has an effect. Some of these may be None."""
-            results = late_part([*grads, *late_flags], saved, cts)
+        def checked(results: list[Any]) -> list[Any]:
             n = len(grads)
             found = [flag for flag in results[n:] if flag is not None]
             return [*results[:n], any_of(found) if found else False] if late_flags else results
+
+        def backward(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+            """The gradients; None where none of those that come in has an effect. Some of these may be None."""
+            return checked(late_part([*grads, *late_flags], saved, cts))
+
+        def of_kernels(kernels: Kernels) -> tuple[Any, Any]:
+            count, n_saved = len(traced.sources), len(between)
+            early = Keeping(lambda: as_kernels(kernels, count, early_part))
+            known: dict[tuple[bool, ...], Keeping] = {}
+
+            def write(came: tuple[bool, ...]) -> Any:
+                def build(xs: list[Any], take: Take) -> list[Any]:
+                    rest = iter(xs[n_saved:])
+                    cts = [next(rest) if here else None for here in came]
+                    return late_part([*grads, *late_flags], xs[:n_saved], cts, take)
+
+                return as_kernels(kernels, n_saved + sum(came), build)
+
+            def late_call(saved: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+                came = tuple([g is not None for g in cts])
+                if came not in known:
+                    known[came] = Keeping(partial(write, came))
+                return checked(known[came].call(*saved, *[g for g in cts if g is not None]))
+
+            return lambda *values: with_flag(early.call(*values)), late_call
 
         self._late = late_part
         self._operators: dict[tuple[int, ...], Call] = {}
         self.saved_names = between
         """The variables that are kept for the backward part."""
         self.run_forward, self.run_backward = forward, backward
-        self.forward: Callable[..., list[Any]] = jit(forward)
+        self.calls_kernels = kernels is not None
+        """Whether the two parts call the kernels of eager code."""
+        self.as_one: Callable[..., list[Any]] = jit(forward)
+        """The forward part as one program."""
+        self.forward: Callable[..., list[Any]] = self.as_one
         self.backward: Callable[..., list[Any]] = jit(backward)
+        if kernels is not None:
+            self.forward, self.backward = of_kernels(kernels)
         self.is_joint = False
         """Whether several processes run both parts together; see `joint.py`."""
 
@@ -451,7 +490,7 @@ class ForwardAndBackward:
             roots = [description.roots[k] for k in wanted]
 
             def run(leaves: Sequence[Any]) -> tuple[Any, ...]:
-                results = self.forward(*leaves)
+                results = (self.as_one if self.calls_kernels else self.forward)(*leaves)
                 return tuple([results[k] for k in roots])
 
             found = self._operators[wanted] = Call(
@@ -472,7 +511,11 @@ class ForwardAndBackward:
         return results
 
 
-def _take_late(eqn: Any, env: dict[Any, Any], cts: Sequence[Any], late: set[Any]) -> None:
+def as_it_is(eqn: Any, args: list[Any]) -> None:
+    """Take a step as it is."""
+
+
+def _take_late(eqn: Any, env: dict[Any, Any], take: Take, late: set[Any]) -> None:
     """Take a step of the backward part; None stands for a gradient that did not come, and for what is made of it.
 
     It is left out of a sum. Where it is an input beside others, as of a step that puts parts together, it is zeros.
@@ -486,10 +529,10 @@ def _take_late(eqn: Any, env: dict[Any, Any], cts: Sequence[Any], late: set[Any]
     elif absent:
         zeros = {v: jnp.zeros(v.aval.shape, v.aval.dtype) for v in absent}
         inner = {**env, **zeros}
-        run_steps([eqn], inner, written_steps.outside(cts, _FIRST))
+        run_steps([eqn], inner, take)
         env.update({v: inner[v] for v in eqn.outvars})
     else:
-        run_steps([eqn], env, written_steps.outside(cts, _FIRST))
+        run_steps([eqn], env, take)
 
 
 def _is_sum(eqn: Any) -> bool:

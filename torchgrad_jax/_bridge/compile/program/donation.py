@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 
 from ...._core.arrays.meta import Meta
+from ...._core.errors.messages import Unsupported
 from ...._core.jax.own_kernels import jit
 from ...._core.jax.target import lower
 from ...._core.jax.x64 import of_c, with_x64
@@ -80,6 +81,54 @@ def _with_first_call(compiled: Any, first_call: Callable[..., Any]) -> Any:
     out.__setstate__({**compiled.__getstate__(), "cache_miss": first_call})
     vars(out).update(vars(compiled))
     return out
+
+
+class Keeping:
+    """A function of arrays that calls kernels, as `Donating` is one that XLA compiles. It overwrites nothing.
+
+    So nothing is lost when a signal comes in between.
+
+    Args:
+        write: writes the function, which takes as long as to compile one.
+    """
+
+    __slots__ = ("_run", "_write")
+    n = 0
+
+    def __init__(self, write: Callable[[], Callable[..., list[Any]]]) -> None:
+        self._write, self._run = write, None
+
+    @property
+    def settled(self) -> bool:
+        """False: what a run has dropped is put back if the run ends early."""
+        return False
+
+    @settled.setter
+    def settled(self, _: bool) -> None:
+        pass
+
+    def call(self, *args: Any) -> list[Any]:
+        """The function, to be called as any other."""
+        run = self._run
+        if run is None:
+            run = self._run = self._write()
+        return run(*args)
+
+    def results(self, inputs: Sequence[Any], dropped: Sequence[Tensor]) -> Iterator[Any]:
+        """What the function returns. Just before, tensors in `dropped` lose their gradients."""
+        for leaf in dropped:
+            leaf._g = None
+        return iter(self.call(*inputs))
+
+    def lower(self, *args: Any) -> jax.stages.Lowered:
+        """There is no program of XLA's that is all of it."""
+        raise Unsupported(IN_PARTS)
+
+
+IN_PARTS = (
+    "torch.compile: with mode='exact' a function is many kernels, and no program that could be looked at, planned or "
+    "saved; the other modes make one"
+)
 
 
 def spare(leaf: Tensor, m: Meta) -> Any:

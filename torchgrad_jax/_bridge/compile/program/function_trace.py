@@ -18,6 +18,7 @@ from ..arguments import object_trees
 from ..arguments.array_arguments import put_tensors_for_traced_arrays
 from ..arguments.number_log import NumberLog, ReturnedNumber
 from ..trace.kept_tensors import KeptTensors, take_kept_tensors
+from ..trace.kernel_calls import Kernels
 from ..trace.outside_results import ContainersFromOutside, describe_outside_result, own_constants
 from ..trace.python_watch import PythonWatch
 from ..trace.traced_program import TracedProgram, trace_program
@@ -68,16 +69,24 @@ class FunctionTrace:
         """How many gradients of the pass from the results are the program's last results."""
         return len(self._gradients) - (0 if self.backward is None else len(self.backward.reads))
 
-    def run(self, tensors: Sequence[Tensor], log: NumberLog, *, checked: bool) -> TracedProgram:
+    def run(
+        self, tensors: Sequence[Tensor], log: NumberLog, *, checked: bool, kernels: Kernels | None = None
+    ) -> TracedProgram:
         """The steps of the function on these tensors and its effects; nothing outside changes.
 
         Args:
             tensors: the arguments that are tensors, each once.
             log: what is done with numbers.
             checked: whether the program checks what eager calls check.
+            kernels: gets the kernels that the program is to call, if it is.
         """
         traced, (self.spec, self.outs) = trace_program(
-            lambda: self._call(*log.arguments()), tensors, lambda: self._gradients, log, checked=checked
+            lambda: self._call(*log.arguments()),
+            tensors,
+            lambda: self._gradients,
+            log,
+            checked=checked,
+            kernels=kernels,
         )
         return traced
 

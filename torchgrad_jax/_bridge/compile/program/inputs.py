@@ -58,7 +58,7 @@ class Inputs:
 
     @classmethod
     def of(cls, traced: TracedProgram, args: Sequence[Tensor], constants: Collection[int], *, graph: bool) -> Inputs:
-        """The inputs of a program.
+        """The inputs of a program. One that calls kernels overwrites none of them.
 
         Args:
             traced: the program.
@@ -67,7 +67,7 @@ class Inputs:
             graph: whether its results have a graph. Such a program gives no memory away.
         """
         sources = traced.sources
-        written = _overwritten(traced, graph=graph)
+        written = _overwritten(traced, graph=graph) if traced.kernels is None else []
         tensors = [i for i in written if sources[i].kind == "tensor"]
         gradients = [i for i in written if sources[i].kind == "grad"]
         first = [*tensors, *gradients]
@@ -80,7 +80,7 @@ class Inputs:
         held = [s.array(args) for s in sources if s.kind in ("arg", "tensor", "grad")]
         # Scratch memory may stand in for a gradient as long as no array is bound to the devices that it lies on.
         free = not any(isinstance(x, jax.Array) and not isinstance(x, jax.core.Tracer) and x.committed for x in held)
-        free = free and not any(placement_of(s.what) for s in sources if s.kind == "tensor")
+        free = free and not any(placement_of(s.what) for s in sources if s.kind == "tensor") and traced.kernels is None
         large = [(leaf, m) for leaf, m in replaced if is_large(m)]
         return cls(
             order=order,

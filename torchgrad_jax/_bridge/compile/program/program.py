@@ -16,7 +16,7 @@ from ..trace.traced_program import TracedProgram
 from .body import Body
 from .compiled_backward import BackwardDescription, ForwardAndBackward
 from .conditions import Conditions
-from .donation import Donating
+from .donation import Donating, Keeping
 from .inputs import Inputs
 from .joint import JointProgram
 from .one_device import OneDevice
@@ -39,8 +39,8 @@ class CompiledProgram:
     conditions: Conditions
     inputs: Inputs
     body: Body
-    kernel: Donating
-    """The body as JAX compiles it."""
+    kernel: Donating | Keeping
+    """The body as JAX compiles it, or as the kernels that it calls."""
     writes: Writes
     returned: Returned
     backward: BackwardDescription | None

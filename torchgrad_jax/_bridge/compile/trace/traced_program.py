@@ -31,7 +31,7 @@ from ...._core.signals import contextmanager
 from ...._core.state import MODES, next_sequence_nr
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
 from ...._engine.graph.node import AccumulateGrad
-from ...._engine.memory.strided import read, stored
+from ...._engine.memory.strided import read, stored, stored_by_kernel
 from ...._engine.memory.tensor import Alias, Storage, Tensor, Version, make
 from ...._engine.modes.begin import within
 from ...._engine.modes.runs import TracedRun
@@ -44,6 +44,7 @@ from ..watch.observer import of_this_thread
 from .checks import Checks, Noted, Part, bounded
 from .copied_arrays import LOST_TO_NUMPY, CopiedArray, is_held_by_numpy, refuse_separated
 from .equal_steps import let_peers_share
+from .kernel_calls import Kernels
 from .risky_writes import without_risky_writes
 from .traced_storages import end_trace, mark_traced, memory_of_argument, stand_for
 
@@ -144,11 +145,18 @@ class RunState(Uses):
     """The state of a function that is being compiled: what its run reads and writes of what is outside."""
 
     def __init__(
-        self, args: Sequence[Tensor], log: NumberLog | None = None, checked: bool = True, for_file: bool = False
+        self,
+        args: Sequence[Tensor],
+        log: NumberLog | None = None,
+        checked: bool = True,
+        for_file: bool = False,
+        kernels: Kernels | None = None,
     ) -> None:
+        by_node = for_file or kernels is not None
         self.run = TracedRun(
-            randomness="host", may_write_outside=True, may_check_later=True, node_by_node=for_file, uses=self
+            randomness="host", may_write_outside=True, may_check_later=True, node_by_node=by_node, uses=self
         )
+        self.kernels, self.keeps_kernels = kernels, kernels is not None
         self.born = self.run.born = []
         """Weak references to the storages made during the run."""
         self.args, self.log, self.for_file = args, log, for_file
@@ -204,6 +212,11 @@ class RunState(Uses):
         """NumPy arrays that were made tensors."""
         self.peers: dict[int, Storage] = {}
         """Storages that hold the array of another one, which they must go on doing: by identity, the other."""
+
+    def kernel_called(self, kernel: Any, args: Sequence[Any], single: bool, runs: Any = None) -> None:
+        """A kernel was called, which the program is to call."""
+        assert self.kernels is not None
+        self.kernels.note(kernel, args, single, runs)
 
     def look_at_state(self, optimizer: Any) -> None:
         """Code of the user's is about to see which state an optimizer has."""
@@ -341,7 +354,8 @@ class RunState(Uses):
 
     def read(self, t: Tensor) -> Any:
         """What a tensor holds now, for the program."""
-        array = stored(t, self.current_array(t))
+        array = self.current_array(t)
+        array = stored(t, array) if self.kernels is None else stored_by_kernel(t, array, self.kernel_called)
         if self.note_read is not None:
             self.note_read(t._st, array)
         return array
@@ -522,7 +536,7 @@ class TracedProgram:
 
     __slots__ = (
         "checks", "constants", "consts", "counters", "flags", "frozen", "new_state", "grads", "gradient_guards",
-        "jaxpr", "kept_views", "known_tensors", "leaf_arguments", "looked_at", "peers", "run", "sources",
+        "jaxpr", "kept_views", "kernels", "known_tensors", "leaf_arguments", "looked_at", "peers", "run", "sources",
         "started_optimizers", "state_seen", "used_optimizers", "whole_arguments", "writes",
     )  # fmt: skip
 
@@ -530,6 +544,8 @@ class TracedProgram:
     run: Callable[[Sequence[Any]], list[Any]]
     """From the values of the sources to those of the results and of everything written."""
     sources: list[Source]
+    kernels: Kernels | None
+    """The kernels that it calls; None if XLA compiles its steps as it likes."""
     constants: set[int]
     """Identities of storages among the sources that the run made: constants of it."""
     kept_views: list[tuple[Any, int, bool]]
@@ -582,16 +598,18 @@ def trace_program(
     *,
     checked: bool = True,
     for_file: bool = False,
+    kernels: Kernels | None = None,
 ) -> tuple[TracedProgram, Any]:
     """Run a function once for its steps and its effects; nothing outside changes.
 
     `run` returns the tensors of its result and anything that describes it; `more` gives arrays that are to be
     the last results of the program, and `log` carries numbers of Python. `checked` is whether the program checks what
-    eager calls check. A program `for_file` does not, and consists of the same steps whatever ran before.
+    eager calls check. A program `for_file` does not, and consists of the same steps whatever ran before. `kernels` gets
+    the kernels that the run calls, if the program is to call them.
     """
     from jax.extend.core import set_current_trace
 
-    state = RunState(args, log, checked, for_file)
+    state = RunState(args, log, checked, for_file, kernels)
     descriptions: list[Any] = []
     program = TracedProgram()
 
@@ -621,13 +639,15 @@ def trace_program(
             return out + [x for noted in state.checks for x in (noted.flag, *noted.arrays)]
 
     with jit_caches.of_this_run_if_needed():
-        closed = without_risky_writes(jax.make_jaxpr(pure)())
+        closed = jax.make_jaxpr(pure)()
+        if kernels is None:
+            closed = without_risky_writes(closed)
     written = {i for i, _, _ in program.writes}
     program.checks = Checks(state, closed, written) if state.checks else None
     n = len(closed.jaxpr.outvars) - sum(1 + len(noted.arrays) for noted in state.checks)
     whole, consts = closed.jaxpr, closed.consts
     jaxpr = Part(whole.eqns, whole.invars, whole.constvars, whole.outvars[:n])
-    program.jaxpr, program.consts = jaxpr, consts
+    program.jaxpr, program.consts, program.kernels = jaxpr, consts, kernels
     program.run = lambda values: evaluate_written(jaxpr, (), values, consts)
     program.sources = state.sources
     tensors = [s.what for s in state.sources if s.kind == "tensor"]

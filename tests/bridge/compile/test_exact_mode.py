@@ -120,7 +120,7 @@ class Formula:
 
     def __init__(self, formula, *shape, dtype=None):
         self.formula = formula
-        self.w = torch.randn(*shape, dtype=dtype).requires_grad_()
+        self.w: Any = torch.randn(*shape, dtype=dtype).requires_grad_()
         self.batch = (torch.randn(STEPS, *shape, dtype=dtype),)
 
     def step(self, x):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from typing import Any
 
 import jax.numpy as jnp
 import pytest
@@ -47,7 +48,7 @@ class Training:
         return [*self.model.state_dict().values(), *[p.grad for p in self.model.parameters()], *state]
 
 
-def mlp(n, optimizer=torch.optim.SGD, dtype=None, **options):
+def mlp(n, optimizer: Any = torch.optim.SGD, dtype=None, **options):
     model = nn.Sequential(nn.Linear(n, 3 * n), nn.Tanh(), nn.LayerNorm(3 * n), nn.Linear(3 * n, n), nn.GELU())
     x, y = torch.randn(STEPS, 16, n), torch.randn(STEPS, 16, n)
     if dtype is not None:
@@ -119,7 +120,7 @@ class Formula:
 
     def __init__(self, formula, *shape, dtype=None):
         self.formula = formula
-        self.w = torch.randn(*shape, dtype=dtype).requires_grad_()
+        self.w: Any = torch.randn(*shape, dtype=dtype).requires_grad_()
         self.batch = (torch.randn(STEPS, *shape, dtype=dtype),)
 
     def step(self, x):
@@ -127,7 +128,7 @@ class Formula:
         y = self.formula(self.w, x)
         y.sum().backward()
         with torch.no_grad():
-            self.w -= 0.1 * self.w.grad
+            self.w.sub_(self.w.grad, alpha=0.1)
         return y.detach()
 
     def state(self):

@@ -8,6 +8,8 @@ A name that is stored may go only after a deprecation, as docs/support.md says. 
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +57,12 @@ def stored() -> tuple[set[str], dict[str, tuple[str, str]]]:
     lines = FILE.read_text(encoding="utf-8").splitlines() if FILE.exists() else []
     gone = {m[1]: (m[2], m[3]) for line in lines if (m := GONE.match(line))}
     return {line for line in lines if not GONE.match(line)}, gone
+
+
+def in_a_fresh_process() -> set[str]:
+    """`present()`, where no test has imported anything that gives tensors further attributes."""
+    command = [sys.executable, "-c", "from tests.public_names import present; print(*present(), sep='\\n')"]
+    return set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The public names of this package, as tests/public_names.txt keeps them: `python -m tests.public_names` adds new ones.
+"""The public names of this package, as tests/public_names.list keeps them: `python -m tests.public_names` adds new ones.
 
 A name that is stored may go only after a deprecation, as docs/support.md says. Its line then gets a note, and stays:
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE = Path(__file__).with_suffix(".txt")
+FILE = Path(__file__).with_suffix(".list")  # no table of programs, as a .txt file of tests is
 MODULES = (
     "", "amp", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph", "compiler", "distributed",
     "distributed.checkpoint", "distributed.device_mesh", "distributed.fsdp", "distributed.tensor",

@@ -1,4 +1,4 @@
-"""No public name goes without a deprecation, and new ones are stored: tests/public_names.txt has them all."""
+"""No public name goes without a deprecation, and new ones are stored: tests/public_names.list has them all."""
 
 import pytest
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE = Path(__file__).with_suffix(".list")  # no table of programs, as a .txt file of tests is
+FILE = Path(__file__).with_suffix(".list")
+"""Not .txt: such a file of the tests is a table of programs."""
 MODULES = (
     "", "amp", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph", "compiler", "distributed",
     "distributed.checkpoint", "distributed.device_mesh", "distributed.fsdp", "distributed.tensor",

@@ -1,4 +1,4 @@
-"""The public names of this package, as tests/public_names.list keeps them: `python -m tests.public_names` adds new ones.
+"""The public names of this package, kept in tests/public_names.list: `python -m tests.public_names` adds new ones.
 
 A name that is stored may go only after a deprecation, as docs/support.md says. Its line then gets a note, and stays:
 

@@ -1,4 +1,4 @@
-"""The public names of this package, as tests/public_names.txt keeps them: `python -m tests.public_names` adds new ones.
+"""The public names of this package, kept in tests/public_names.list: `python -m tests.public_names` adds new ones.
 
 A name that is stored may go only after a deprecation, as docs/support.md says. Its line then gets a note, and stays:
 
@@ -8,11 +8,14 @@ A name that is stored may go only after a deprecation, as docs/support.md says. 
 import importlib
 import inspect
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-FILE = Path(__file__).with_suffix(".txt")
+FILE = Path(__file__).with_suffix(".list")
+"""Not .txt: such a file of the tests is a table of programs."""
 MODULES = (
     "", "amp", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph", "compiler", "distributed",
     "distributed.checkpoint", "distributed.device_mesh", "distributed.fsdp", "distributed.tensor",
@@ -55,6 +58,12 @@ def stored() -> tuple[set[str], dict[str, tuple[str, str]]]:
     lines = FILE.read_text(encoding="utf-8").splitlines() if FILE.exists() else []
     gone = {m[1]: (m[2], m[3]) for line in lines if (m := GONE.match(line))}
     return {line for line in lines if not GONE.match(line)}, gone
+
+
+def in_a_fresh_process() -> set[str]:
+    """`present()`, where no test has imported anything that gives tensors further attributes."""
+    command = [sys.executable, "-c", "from tests.public_names import present; print(*present(), sep='\\n')"]
+    return set(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
 
 
 def main() -> None:

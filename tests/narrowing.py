@@ -35,6 +35,7 @@ _CROSSING = (
     "/_engine/tensor/values.py",
     "/jax_side/trees.py",
     "/torchgrad_jax/interop/__init__.py",
+    "/torchgrad_jax/__init__.py",
 )
 """Files whose functions give the user's JAX code what a tensor holds."""
 _AS_A_PROGRAM = "/testing/_jax_side.py"

@@ -26,9 +26,11 @@ def many_switches() -> Iterator[None]:
 
 @pytest.fixture
 def jax_with_64_bits() -> Iterator[None]:
-    """JAX has 64-bit types in this test, as in a kernel of the package, where the process has 32."""
-    with jax.enable_x64(True):
-        yield
+    """The process's JAX has 64-bit types in this test, also where it has 32 bits in others."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -35,8 +35,11 @@ _CROSSING = (
     "/_engine/tensor/values.py",
     "/jax_side/trees.py",
     "/torchgrad_jax/interop/__init__.py",
+    "/torchgrad_jax/__init__.py",
 )
 """Files whose functions give the user's JAX code what a tensor holds."""
+_AS_A_PROGRAM = "/testing/_jax_side.py"
+"""The module that runs JAX code of the user's as the user's program does, with the types that JAX has there."""
 _PASSES_ON = {
     ("own_kernels.py", "lower_jit"), ("own_kernels.py", "apply_rule"), ("interop.py", "pure"),
     ("x64.py", "run_as_host"), ("x64.py", "call_for_host"), ("x64.py", "narrowed_tree"),
@@ -122,7 +125,7 @@ def _caller(frame: types.FrameType | None) -> types.FrameType | None:
             return None
         if crossing and file.endswith(_CROSSING):
             frame = frame.f_back
-        elif file.endswith(_CROSSING[0]):
+        elif file.endswith((_CROSSING[0], _AS_A_PROGRAM)):
             return None
         elif file.startswith((OURS, "<torchgrad")):
             return frame

@@ -306,7 +306,14 @@ tiny = lambda v: jnp.asarray((torch.as_tensor(v) * 0.1).abs().sum())
 for a in (1.0, np.ones(3), jnp.asarray(2.0)):  # JAX has not settled the type of the second and the third
     note(jax.grad(tiny)(a), jax.jvp(tiny, (a,), (a,))[1], jax.linearize(tiny, a)[0], jax.jit(tiny)(a))
 note(jax.vmap(tiny)(np.ones(3)))
+held = torch.ones(2, dtype=d)
+def closing(v):
+    inside.append((str(v.dtype), str(jnp.asarray(held).dtype)))
+    return jax.lax.scan(lambda c, _: (c * jnp.asarray(held), None), v, None, length=2)[0]
+
 t = torch.ones(2, dtype=d, requires_grad=True)
+torch.from_jax(closing)(t).sum().backward()
+t.grad = None
 outs = [torch.from_jax(square)(t), torch.compile(torch.from_jax(square))(t.detach())]
 outs[0].sum().backward()
 outs += [t.grad, interop.to_jax(torch.sin)(np.ones(3))]

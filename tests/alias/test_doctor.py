@@ -110,6 +110,7 @@ def test_a_version_of_jax_that_was_not_tested(monkeypatch, text, known):
 
 def test_settings(monkeypatch):
     monkeypatch.setattr(doctor, "IS_GUEST", False)
+    setting(monkeypatch, "jax_enable_x64", value=True)
     assert texts(doctor._of_settings) == ""
     monkeypatch.setenv("JAX_DISABLE_JIT", "1")
     setting(monkeypatch, "jax_debug_nans", value=True)

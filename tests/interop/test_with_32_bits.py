@@ -188,5 +188,43 @@ print(json.dumps(rows))
 """
 
 
+STEPS = """
+import json
+import jax, numpy as np
+import torchgrad_jax as torch
+from torchgrad_jax.optim.asgd import asgd
+from torchgrad_jax.optim.nadam import nadam
+from torchgrad_jax.optim.radam import radam
+
+shared = {"lr": 0.01, "weight_decay": 0.01}
+adam = {"beta1": 0.9, "beta2": 0.999, "eps": 1e-8, **shared}
+
+def in_jax(step, states, **options):
+    "Parameters after steps of which JAX traces each, with how many there were."
+    def run(p, g, *state):
+        step([p], [g], *[[s] for s in state], **options)
+        return p, *state
+    run, found = jax.jit(run), (torch.linspace(0.1, 1, 500), *states)
+    for k in range(30):
+        p, *state = found
+        found = run(p, torch.linspace(-1, 0.7, 500) * (k + 1), *state)
+    return np.asarray(found[0]).tolist()
+
+def one(x=1.0):
+    return torch.tensor(x)
+
+zeros = torch.zeros(500), torch.zeros(500)
+print(json.dumps([
+    in_jax(nadam, (*zeros, one(), one(0.0)), momentum_decay=0.004, **adam),
+    in_jax(radam, (*zeros, one(0.0)), **adam),
+    in_jax(asgd, (zeros[0], one(), one(0.01), one(0.0)), lambd=1e-4, t0=10.0, alpha=0.75, **shared),
+]))
+"""
+
+
+def test_steps_by_hand_compute_with_64_bits_where_jax_traces_them():
+    assert said(STEPS, "0") == said(STEPS, "1")
+
+
 def test_derivatives_of_tensor_code_have_64_bits_inside():
     assert said(DERIVATIVES, "0") == said(DERIVATIVES, "1")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from .._core.jax.x64 import all_with_x64
 from .._engine.memory.tensor import Tensor
 from ._ruled import Ruled, check_lr, hyper, insist
 from ._rules import add_, norm, run
@@ -139,3 +140,6 @@ def muon(
     h["kept"] = _kept(lr, h["lr"], weight_decay)
     h |= {"coefficients": tuple(ns_coefficients), "rounds": (ns_steps,)}
     run(_rule, params, grads, {"momentum_buffer": muon_momentum_bufs}, h)
+
+
+all_with_x64(globals())  # step counts may be traced numbers, and rules compute with them by operators

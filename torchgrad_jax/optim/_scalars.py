@@ -113,6 +113,7 @@ def in_default_dtype(value: Any) -> Any:
     return float(np.asarray(value, scalar_dtype().np)) if isinstance(value, float) else value
 
 
+@with_x64
 def update(tensors: Sequence[Tensor], change: Callable[[Any, int], Any]) -> list[Any]:
     """Replace the number in each tensor by ``change(number, position)``; the new numbers."""
     return [assign(t, change(number(t), i)) for i, t in enumerate(tensors)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.jax.x64 import all_with_x64
 from .._engine.memory.tensor import Tensor
 from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_capturable, check_lr, hyper, insist
 from ._rules import add_, as_real, descent, larger, penalized, run
@@ -114,5 +115,7 @@ def asgd(
     update(etas, lambda _, i: in_default_dtype(rate / (1 + lambd * rate * now[i]) ** alpha))
     update(mus, lambda _, i: in_default_dtype(1 / larger(1, now[i] - t0)))
 
+
+all_with_x64(globals())  # step counts may be traced numbers, and rules compute with them by operators
 
 __all__ = ["ASGD", "asgd"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.jax.x64 import all_with_x64
 from .._engine.memory.tensor import Tensor
 from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper, insist
 from ._rules import addcdiv_, as_real, average, decayed, descent, run
@@ -102,5 +103,7 @@ def nadam(
         ps, gs, *rest = take(part, params, grads, exp_avgs, exp_avg_sqs)
         run(_rule, ps, gs, dict(zip(("exp_avg", "exp_avg_sq"), rest)), {**h, **extra})
 
+
+all_with_x64(globals())  # step counts may be traced numbers, and rules compute with them by operators
 
 __all__ = ["NAdam", "nadam"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._core.jax.x64 import all_with_x64
 from .._engine.memory.tensor import Tensor
 from ._ruled import CAPTURABLE_DEFAULTS, Ruled, check_adam, check_capturable, check_steps, hyper
 from ._rules import add_, as_real, average, decayed, descent, larger, root, run
@@ -121,5 +122,7 @@ def radam(
         columns = dict(zip(("exp_avg", "exp_avg_sq"), rest))
         run(_rule, ps, gs, columns, {**h, "step": step, "certain": certain})
 
+
+all_with_x64(globals())  # step counts may be traced numbers, and rules compute with them by operators
 
 __all__ = ["RAdam", "radam"]

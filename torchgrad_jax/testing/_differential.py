@@ -111,6 +111,8 @@ class Comparison:
     raises: Any = None
     facts: bool = True
     inside: Dtypes | None = None
+    dtype_there: Callable[[str], str] = str
+    """Which dtype the right side has for a tensor of the left side's."""
 
     def check(self) -> Report:
         """Compare kind by kind; raises `Differs` at the first difference."""
@@ -318,7 +320,7 @@ class Comparison:
         return least + on_the_way, on_the_way / (least + on_the_way)
 
     def _facts(self, a: Array, b: Array) -> tuple[Any, ...] | None:
-        facts = [("shape", a.shape, b.shape), ("dtype", a.dtype, b.dtype)]
+        facts = [("shape", a.shape, b.shape), ("dtype", self.dtype_there(a.dtype), b.dtype)]
         if self.facts:
             facts += [(k, a.facts[k], b.facts[k]) for k in a.facts if k in b.facts]
         for what, x, y in facts:

@@ -29,6 +29,11 @@ def _vjp(f: Callable[..., Any], *points: Any) -> Callable[[Any], Any]:
     return lambda cotangent: _conj(pull(_conj(cotangent)))
 
 
+def dtype_of(name: str) -> str:
+    """Return the dtype that JAX has for a tensor of the named one: int32 for int64, unless 64-bit types are on."""
+    return jnp.asarray(np.zeros(0, name)).dtype.name if name in ("int64", "float64", "complex128") else name
+
+
 def state_of(given: Given, arrays: Mapping[str, Any]) -> dict[str, Any]:
     """The parameters and buffers of a module, by the names that the module gives them."""
     return {k.split("'")[1]: v for k, v in arrays.items() if k not in given.arrays}
@@ -121,21 +126,31 @@ class JaxSide:
         return {k: plain(v) for k, v in found.items()}
 
     def _steps(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:
-        """Parameters (of a function, its inputs) after some steps of an optimizer of optax's."""
+        """Parameters (of a function, its inputs) after some steps of an optimizer of optax's.
+
+        The optimizer has JAX's 64-bit types, whatever the parameters have: with 32 bits, optax rounds `1 - b2**count`
+        of its Adam by 1e-4 of it, and then no tolerance tells a wrong rule from a rounded one.
+        """
         f, points = self._parts(given, arrays)
         trained = {k: v for k, v in points.items() if k not in given.arrays} or points
         cotangents = self._draws(jax.eval_shape(f, points), draw)
 
         @jax.jit
-        def step(trained: Any, state: Any) -> Any:
-            (slopes,) = _vjp(lambda t: f(points | t), trained)(cotangents)
+        def slopes_at(trained: Any) -> Any:
+            return _vjp(lambda t: f(points | t), trained)(cotangents)[0]
+
+        @jax.jit
+        def step(trained: Any, slopes: Any, state: Any) -> Any:
             with jax.numpy_dtype_promotion("standard"):  # which optax needs
                 updates, state = self.optimizer.update(slopes, state, trained)
             return {k: v + updates[k].astype(v.dtype) for k, v in trained.items()}, state
 
-        state = self.optimizer.init(trained)
+        with jax.enable_x64(True):
+            state = self.optimizer.init(trained)
         for _ in range(self.count):
-            trained, state = step(trained, state)
+            slopes = slopes_at(trained)
+            with jax.enable_x64(True):
+                trained, state = step(trained, slopes, state)
         return {k: plain(v) for k, v in trained.items()}
 
     def _second(self, given: Given, arrays: Mapping[str, Any], draw: int) -> dict[str, Any]:

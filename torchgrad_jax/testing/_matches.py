@@ -20,7 +20,7 @@ from ..interop import to_jax
 from ..nn import Module
 from ._described import array_of
 from ._differential import Comparison, Difference, Differs, Report
-from ._jax_side import JaxSide, state_of
+from ._jax_side import JaxSide, dtype_of, state_of
 from ._jaxprs import side_by_side
 from ._paths import Container, walk
 from ._shrink import shrunk
@@ -214,8 +214,9 @@ def assert_matches_jax(
             left, right, state = _sides(tensor_fn, jax_fn, params, name, seed)
             if optimizers is not None:
                 (left.optimizer, right.optimizer), left.count, right.count = optimizers, steps, steps
+            arrays = {**given.arrays, **state}
             comparison = Comparison(
-                left, right, given, {**given.arrays, **state}, kinds, draws, factor, raises, facts=False
+                left, right, given, arrays, kinds, draws, factor, raises, facts=False, dtype_there=dtype_of
             )
             try:
                 found = comparison.check()

@@ -133,6 +133,7 @@ FORWARD = {
 }
 
 
+@pytest.mark.usefixtures("jax_with_64_bits")
 @pytest.mark.parametrize("cube", [lambda x: x**3, Cube.apply, hooked_cube], ids=["plain", "Function", "hook"])
 @pytest.mark.parametrize("name", FORWARD)
 def test_transforms_inside_of_compiled_functions(name, cube):

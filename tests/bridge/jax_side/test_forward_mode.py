@@ -145,12 +145,14 @@ def test_complex_numbers_follow_the_convention_of_jax(name, turned):
         agree(take(found, x, v), take(lambda x: jnp.sin(x * x * 1j) * (2 - 3j), x, v))
 
 
+@pytest.mark.usefixtures("jax_with_64_bits")
 def test_transforms_of_torch_over_a_custom_vjp():
     x, y = torch.tensor(X), torch.tensor(Y)
     for transform in (torch.func.hessian, lambda f: torch.func.jacfwd(torch.func.jacfwd(f))):
         agree(transform(of_custom_vjp)(x, y), transform(plain)(x, y))
 
 
+@pytest.mark.usefixtures("jax_with_64_bits")
 def test_a_forward_rule_that_calls_the_function_itself():
     cube = torch.from_jax(cube_of)
     rows = jax.hessian(torch.to_jax(lambda x: cube(x).pow(2).sum()))(jnp.array(X))
@@ -180,6 +182,7 @@ kept_by_fwd.defvjp(_kept, lambda y, g: (2 * y * g,))
 FORWARD, REVERSE = torch.func.jacfwd, torch.func.jacrev
 
 
+@pytest.mark.usefixtures("jax_with_64_bits")
 @pytest.mark.parametrize("f", [called_by_bwd, kept_by_fwd, cube_of], ids=["bwd", "kept", "fwd"])
 @pytest.mark.parametrize("order", [1, 2, 3])
 def test_functions_that_call_themselves_have_derivatives_of_every_mode(f, order):

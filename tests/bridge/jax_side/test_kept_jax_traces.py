@@ -89,11 +89,11 @@ def test_another_tensor(form):
 
 
 def test_another_parameter_of_a_module():
-    net = torch.nn.Linear(2, 1, bias=False, dtype=torch.float64)
+    net = torch.nn.Linear(2, 1, bias=False)
     operator = torch.from_jax(jax.jit(lambda x: net(torch.as_tensor(x))))
     for value in (1.0, 2.0):
-        net.weight = torch.nn.Parameter(torch.full((1, 2), value, dtype=torch.float64))
-        out = operator(ONES)
+        net.weight = torch.nn.Parameter(torch.full((1, 2), value))
+        out = operator(torch.ones(2))
         out.backward()
         assert (out.tolist(), net.weight.grad.tolist()) == ([2 * value], [[1.0, 1.0]])
 

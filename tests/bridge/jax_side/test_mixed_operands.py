@@ -23,7 +23,8 @@ def leaf(values=(1.5, 2.0, 3.0), dtype=None):
 
 
 def array(values=(4.0, 0.5, 2.0), dtype=jnp.float32):
-    return jnp.array(values, dtype)
+    with jax.enable_x64(True):
+        return jnp.array(values, dtype)
 
 
 def gradient(out, x, smooth=True):
@@ -67,7 +68,7 @@ def test_operators_in_place(name):
     ("a", "dtype"),
     [
         (jnp.float32(2), torch.float16),
-        (jnp.array([2.0], jnp.float64), torch.float64),
+        (array([2.0], jnp.float64), torch.float64),
         (jnp.array([2], jnp.int32), torch.float16),
         (jnp.array(True), torch.float16),
         (jnp.array([2.0], jnp.bfloat16), torch.float32),
@@ -90,7 +91,7 @@ def test_every_pair_of_dtypes_gives_what_two_tensors_give(name, shapes):
         for other in KINDS:
             x = torch.full(shapes[0], 3).to(getattr(torch, one))
             y = torch.full(shapes[1], 7).to(getattr(torch, other))
-            a = jnp.full(shapes[1], 7).astype(getattr(jnp, other))
+            a = array(np.full(shapes[1], 7), getattr(jnp, other))
             for order in ((x, y, x, a), (y, x, a, x)):
                 want, got = ([k, str(v)] for k, v in (_attempt(f, *p) for p in (order[:2], order[2:])))
                 assert got == want, (one, other)

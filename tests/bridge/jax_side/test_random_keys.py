@@ -22,7 +22,7 @@ DRAWS: dict[str, Any] = {
     "checkpoint": lambda x: torch.utils.checkpoint.checkpoint(F.dropout, x, use_reentrant=False),
     "rand": lambda x: x * torch.rand(4, 6),
     "randn-transposed": lambda x: torch.randn_like(x.t()),
-    "randint": lambda x: torch.randint(0, 2**40, (5,)),
+    "randint": lambda x: torch.randint(0, 2**40, (5,)) % 1000,
     "randperm": lambda x: torch.randperm(30),
     "bernoulli": lambda x: torch.bernoulli(x),
     "bernoulli-number": lambda x: x.clone().bernoulli_(0.3),

@@ -27,6 +27,7 @@ from jax.extend.core import Primitive, jaxprs_in_params, no_effects
 from jax.interpreters import ad, batching, mlir
 
 from ..._core.jax.linear_maps import Back, Linear, avals_of, batch_first, over_batch, still, tangents_along, with_batch
+from ..._core.jax.x64 import with_x64
 
 Forward = Callable[..., Sequence[Any]]
 """From arrays to a sequence of arrays."""
@@ -207,8 +208,8 @@ def _call_batched(
     return outs, [0] * len(results)
 
 
-_call.def_impl(_called)
+_call.def_impl(with_x64(_called))  # this and the rules: a program with 32 bits may call them
 _call.def_effectful_abstract_eval(lambda *_, side_effects, **p: (avals_of(**p), side_effects))
-mlir.register_lowering(_call, mlir.lower_fun(_called, multiple_results=True))
-ad.primitive_jvps[_call] = _call_jvp
-batching.primitive_batchers[_call] = _call_batched
+mlir.register_lowering(_call, mlir.lower_fun(with_x64(_called), multiple_results=True))
+ad.primitive_jvps[_call] = with_x64(_call_jvp)
+batching.primitive_batchers[_call] = with_x64(_call_batched)

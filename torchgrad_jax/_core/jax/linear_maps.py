@@ -16,6 +16,8 @@ import jax.numpy as jnp
 from jax.api_util import shaped_abstractify
 from jax.interpreters import ad, batching, mlir
 
+from .x64 import with_x64
+
 Back = Callable[[Sequence[Any], Sequence[Any]], Sequence[Any]]
 """From what the forward kept and the cotangents of the inexact results to the cotangents of the inexact arguments."""
 
@@ -125,9 +127,9 @@ def _tangents() -> Any:
 
     p = Primitive("tangents_of_backward")
     p.multiple_results = True
-    p.def_impl(_expanded)
+    p.def_impl(with_x64(_expanded))  # this and the rules: a program with 32 bits may call them
     p.def_abstract_eval(avals_of)
-    mlir.register_lowering(p, mlir.lower_fun(_expanded, multiple_results=True))
-    ad.primitive_jvps[p], ad.primitive_transposes[p] = _jvp, _transpose
-    batching.primitive_batchers[p] = _batched
+    mlir.register_lowering(p, mlir.lower_fun(with_x64(_expanded), multiple_results=True))
+    ad.primitive_jvps[p], ad.primitive_transposes[p] = with_x64(_jvp), with_x64(_transpose)
+    batching.primitive_batchers[p] = with_x64(_batched)
     return p

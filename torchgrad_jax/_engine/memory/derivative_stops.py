@@ -20,6 +20,8 @@ from ..._core.state import CUT, MODES
 from .tape import Value
 from .tensor import Storage, Tensor
 
+_ARRAY: Any = Storage.array
+
 
 class StoppedStorage(Storage):
     """A storage as a detached tensor sees it: what is read has no derivative, what is written is written."""
@@ -28,6 +30,7 @@ class StoppedStorage(Storage):
 
     def __init__(self, whole: Storage) -> None:
         self.whole = whole
+        _ARRAY.__set__(self, None)  # for `held_by`, which looks at the slot first
 
     @property
     def array(self) -> Any:

@@ -13,6 +13,7 @@ from ..._core import events
 from ..._core.arrays import dtypes, transfer
 from ..._core.arrays.devices import FakeDevice
 from ..._core.errors import messages as errors, warn
+from ..._core.jax.x64 import narrowed
 from ..._core.signals import contextmanager
 from ..._core.state import DUAL, GRAD, MODES, OBSERVED
 from ..graph.history import grad_fn_of, requires_grad_of
@@ -162,7 +163,7 @@ def value_for_jax(t: Tensor) -> Any:
     """
     run = MODES.run
     if run.jax_derives and (run.batch is None or requires_grad_of(t)):
-        return run.array_of(t)
+        return narrowed(run.array_of(t))
     if MODES.sealed and not isinstance(t._st.array, jax.core.Tracer):
         raise RuntimeError(errors.FROZEN_IN_RULE)
     array = t._st.array

@@ -1,4 +1,4 @@
-"""`torch.compile(step, mode="exact")`: a compiled step has the bits of the eager one, whoever computes its kernels."""
+"""`torch.compile(step, mode="exact")`: a compiled step has the bits of the eager one, whatever computes its kernels."""
 
 import os
 import subprocess

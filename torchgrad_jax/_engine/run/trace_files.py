@@ -65,10 +65,10 @@ class TraceFile:
     def read(self) -> dict[Any, bytes]:
         """What is in the file: by what a trace is of, its record."""
         if self._records is None:
-            self._records = dict(self._found())
+            self._records = dict(self._records_in_file())
         return self._records
 
-    def _found(self) -> Iterator[tuple[Any, bytes]]:
+    def _records_in_file(self) -> Iterator[tuple[Any, bytes]]:
         try:
             data = self._path.read_bytes()
         except OSError:

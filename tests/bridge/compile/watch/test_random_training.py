@@ -1,6 +1,6 @@
 """Random training steps, between whose calls the network, its optimizer and its settings change.
 
-Each step runs twice, as it is written and compiled, in two copies of the same module. Losses, errors, parameters,
+Each step runs twice, eagerly and compiled, in two copies of the same module. Losses, errors, parameters,
 gradients, buffers and the state of the optimizer have to be equal after each call. They have 64 bits, so that rounding
 stays small whatever a training does.
 """
@@ -95,7 +95,7 @@ def parted(one, other) -> str:
 
 
 def difference(seed: int) -> str:
-    """Run a random step and its changes; what a call did otherwise than the step as it is written."""
+    """Run a random step and its changes; what a call did otherwise than the eager step."""
     rng = random.Random(seed)
     source = step_source(rng)
     written, other = (loaded(source, f"trainer{n}_{seed}") for n in range(2))
@@ -117,7 +117,7 @@ def difference(seed: int) -> str:
             answers.append((called(step, x, labels), left_behind(space)))
         found = parted(*answers)
         if found:
-            return f"seed {seed}, call {n}, after {done} (V = {value}):\n{source}\nas written and compiled: {found}"
+            return f"seed {seed}, call {n}, after {done} (V = {value}):\n{source}\neager and compiled: {found}"
         if isinstance(answers[0][0], str):
             break
     return ""

@@ -5,7 +5,7 @@
     v3 = k1(v2)
 
 A program of the other modes is all of these steps in one, which XLA fuses as it likes: a product that goes into a sum
-is rounded once, where eager code rounds it twice. Here each kernel is computed by whoever computes it in eager code,
+is rounded once, where eager code rounds it twice. Here each kernel is computed by what computes it in eager code,
 NumPy or XLA, and XLA's start together where that keeps their bits (`kept_calls.py`).
 
 A trace shows a kernel as a call of its steps. `Kernels` remembers which kernel that is. A step that is no kernel's,

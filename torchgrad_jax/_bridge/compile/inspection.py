@@ -183,7 +183,7 @@ def explanation(compiled: Any, place: str) -> str:
     if compiled.patience.written:
         lines.append("  It is not compiled any more.")
     if counts["eager"] and as_written.saves_starts() and not compiled.patience.is_generator:
-        lines.append("  Its eager runs are in windows: what comes between two reads of values is one program.")
+        lines.append("  Its eager code runs in windows: what comes between two reads of values is one program.")
     names = _names(compiled.fn)
     for number, entry in enumerate(programs, 1):
         lines.append(f"program {number}")

@@ -5,6 +5,7 @@ import pickle
 import subprocess
 import sys
 import zlib
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -166,8 +167,8 @@ DAMAGE = {
     "another bit": lambda data: data[:-20] + bytes([data[-20] ^ 4]) + data[-19:],
     "something else": lambda data: b"no trace at all, but a text",
     "twice": lambda data: data + data,
-    "of an attacker": lambda data: record_of(b"cos\nsystem\n(S'exit 1'\ntR."),
-    "of other classes": lambda data: record_of(b"cbuiltins\nexec\n(S'1'\ntR."),
+    "a record of something else": lambda data: record_of(b"no pickle"),
+    "a record of another trace": lambda data: record_of(pickle.dumps((1, 2))),
 }
 
 
@@ -187,12 +188,19 @@ def test_files_that_do_not_fit_are_as_if_they_were_not_there(how, folder):
         assert bits([x.sin() * x]) == first
 
 
-def test_a_folder_that_cannot_be_written_to(folder, monkeypatch):
-    def full(*args):
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_folder_that_cannot_be_written_to(damaged, folder, monkeypatch):
+    def full(*args, **kwargs):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(os, "write", full)
     x = torch.ones(4, 6)
+    if damaged:
+        x.sin() * x
+        for path in folder.iterdir():
+            path.write_bytes(b"no trace")
+        torch.clear_caches()
+    monkeypatch.setattr(os, "write", full)
+    monkeypatch.setattr(Path, "unlink", full)
     assert (x.sin() * x).sum().item() == pytest.approx(24 * np.sin(1))
 
 

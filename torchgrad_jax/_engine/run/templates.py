@@ -133,7 +133,7 @@ class Template:
                 self.equal = dict(equal)
                 self.sizes = Sizes(numbers, self.equal)
                 trace = file.load((key, None), self.sizes)
-                if trace is not None:
+                if isinstance(trace, Trace):
                     self._take(trace)
                     yield self
 

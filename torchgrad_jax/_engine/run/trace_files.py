@@ -7,7 +7,8 @@ The files are in the folder of compiled kernels (`_core.jax.kernel_files`), one 
 kinds, and nothing is read or written where kernels are not kept. The name of a file is a hash of everything that a
 trace depends on: the row and its static arguments, the kinds of the arguments, settings, versions, and the source of
 this package. A file holds records, one after the other, and a process that has traced something new appends one. A
-record that does not fit, for whatever reason, is a record that is not there.
+record that does not fit, for whatever reason, is a record that is not there. The folder is trusted: what is in it runs
+as code, kernels and traces alike.
 
 Not everything can be kept: a step with a Python function among its parameters, or with a large array of its own, can't.
 """
@@ -26,6 +27,7 @@ import struct
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import FunctionType
 from typing import Any
@@ -49,8 +51,8 @@ _HEAD = struct.Struct("<4sII")
 _MARK = b"tgj1"
 _LARGEST = 1 << 16
 """Bytes of an array in a trace that is kept."""
-_TRUSTED = ("collections", "functools", "jax", "jaxlib", "ml_dtypes", "numpy", "torchgrad_jax")
-_BUILTIN = ("complex", "frozenset", "object", "range", "set", "slice")
+_KNOWN = ("builtins", "collections", "functools", "jax", "jaxlib", "ml_dtypes", "numpy", "torchgrad_jax")
+"""Packages whose classes and functions are the same in another process."""
 _PACKAGE = Path(__file__).parent.parent.parent
 _PLAIN = frozenset((bool, int, float, complex, str, type(None)))
 
@@ -83,16 +85,15 @@ class TraceFile:
                 yield pickle.loads(payload)
             except Exception as error:
                 _LOG.debug("%s is removed: %s", self._path, error)
-                self._path.unlink(missing_ok=True)
+                with suppress(OSError):  # the folder may be read-only, or another process was first
+                    self._path.unlink()
                 return
             at += _HEAD.size + length
 
     def add(self, key: Any, trace: Any, sizes: Sizes) -> None:
         """Append the record of a trace, if it can be kept."""
         try:
-            record = _dumped(trace, sizes)
-            payload = pickle.dumps((key, record), protocol=5)
-            self.read()[key] = record
+            payload = pickle.dumps((key, _dumped(trace, sizes)), protocol=5)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
             self._path.parent.mkdir(parents=True, exist_ok=True)
             opened = os.open(self._path, flags, 0o600)
@@ -104,8 +105,8 @@ class TraceFile:
             _LOG.debug("a trace of %s is not kept: %s: %s", self.name, type(error).__name__, error)
 
     def load(self, key: Any, sizes: Sizes) -> Any:
-        """Return the trace that was kept under a key; None without one."""
-        record = self.read().get(key)
+        """Return the trace that was kept under a key, once; None without one."""
+        record = self.read().pop(key, None)
         if record is None:
             return None
         try:
@@ -235,7 +236,7 @@ def _is_known(x: Any) -> bool:
     kind = x if isinstance(x, type) else x.__class__
     named = getattr(x, "__module__", None) if isinstance(x, FunctionType | type) else kind.__module__
     return (
-        str(named).partition(".")[0] in (*_TRUSTED, "builtins")
+        str(named).partition(".")[0] in _KNOWN
         and "<" not in getattr(x, "__qualname__", "")
         and not isinstance(x, jax.Array | jax.sharding.Sharding | jax.sharding.Mesh | jax.Device)
     )
@@ -249,12 +250,6 @@ class _Unpickler(pickle.Unpickler):
     def persistent_load(self, _: Any) -> Sizes:
         """Return the symbols."""
         return self._sizes
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return a class or function of those that traces are made of."""
-        if module.partition(".")[0] not in _TRUSTED and (module, name) not in [("builtins", n) for n in _BUILTIN]:
-            raise pickle.UnpicklingError(f"{module}.{name}")
-        return super().find_class(module, name)
 
 
 def _terms(x: Any) -> Any:

@@ -211,11 +211,14 @@ SEED = _function("_src.lax.lax", "_one_vjp")
 AVAL = _take("core", "ShapedArray", "_create")
 """JAX keeps descriptions of arrays in a table that compares two shapes without a look at their hashes."""
 
-for _name in ("ClosedJaxpr", "Jaxpr", "Literal", "Primitive", "Var", "_canonicalize_dimension", "new_jaxpr_eqn"):
+for _name in ("Jaxpr", "Literal", "Primitive", "Var", "_canonicalize_dimension", "new_jaxpr_eqn"):
     _take("_src.core", _name)
 CORE = importlib.import_module("jax._src.core")
 """The module, whose `_canonicalize_dimension` takes a dimension that is no number by way of an exception. That keeps
 all frames around it in a cycle. Its classes of steps are those of `jax.extend.core`, which takes 50 ms to import."""
+
+ClosedJaxpr = getattr(CORE, "ClosedJaxpr", CORE.Jaxpr)
+"""A jaxpr with the values of its constants; from JAX 0.12 on there is no other."""
 
 _take("_src.lax.convolution", "operator", "index")
 CONVOLUTION = importlib.import_module("jax._src.lax.convolution")

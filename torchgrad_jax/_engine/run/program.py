@@ -32,7 +32,7 @@ from ..._core.host.sized import Aval, Changed, Code, No, takes
 from ..._core.host.space import silently
 from ..._core.host.steps import MOVES, STEPS
 from ..._core.jax.evaluate import evaluate
-from ..._core.jax.private import CORE
+from ..._core.jax.private import CORE, ClosedJaxpr
 from ..._core.jax.sizes import NotGeneral, Size, Sizes, written
 
 MOST = 4
@@ -551,7 +551,7 @@ def jaxpr_of(program: Program, numbers: Sequence[int] = ()) -> Any:
         CORE.new_jaxpr_eqn(named(e.invars), named(e.outvars), e.primitive, e.params, frozenset()) for e in steps.eqns
     ]
     made = _empty().replace(invars=ins, outvars=named(steps.outvars), eqns=eqns)
-    return CORE.ClosedJaxpr(made, ()) if program.closed else made
+    return ClosedJaxpr(made, ()) if program.closed else made
 
 
 @functools.cache

@@ -41,7 +41,7 @@ from ..._core.host import choice
 from ..._core.host.sized import Aval
 from ..._core.jax import sizes as symbols
 from ..._core.jax.kernel_files import folder_of_kernels
-from ..._core.jax.private import AVAL, CORE, LOWERINGS, TRACE_CONTEXT, backends_are_open
+from ..._core.jax.private import AVAL, CORE, LOWERINGS, TRACE_CONTEXT, ClosedJaxpr, backends_are_open
 from ..._core.jax.sizes import Size, Sizes
 from ..._core.state import MODES, SETTINGS
 from .program import Literal, Program, jaxpr_of
@@ -160,7 +160,7 @@ def _context() -> str | None:
 
 
 def _text_of_setting(x: Any) -> str | None:
-    if x.__class__ in _PLAIN or isinstance(x, enum.Enum) or x == ():
+    if x.__class__ in _PLAIN or isinstance(x, enum.Enum) or x in ((), frozenset()):
         return str(x)
     axes = getattr(x, "axis_sizes", None)  # those of a `vmap` or a `shard_map` of JAX's that is under way
     return "no axes" if axes is not None and not axes else None
@@ -213,7 +213,7 @@ class _Pickler(pickle.Pickler):
             if _primitives(x.name).get(x.name) is not x:
                 raise pickle.PicklingError(f"the step {x.name}")
             return _primitive, (x.name,)
-        if kind in (CORE.Jaxpr, CORE.ClosedJaxpr):
+        if kind in (CORE.Jaxpr, ClosedJaxpr):
             program = Program(x)
             # One with sizes in it is made of a program among the `bodies` of its step; this one is told from others.
             return (object, ()) if any(map(_has_sizes, program.vars)) else (jaxpr_of, (program,))

@@ -3,13 +3,16 @@
 `torch.softmax` of (2, 3) makes a template with two symbols. It is asked here for sizes up to 300, prime, odd and equal
 ones: its steps have to be those of a trace by shape, or to give the same bits for the same numbers. That compares
 results, shapes and dtypes, of gradients, tangents and recorded gradients as well; what a node saves is compared by
-itself. The NumPy code that a template has for any sizes has to give the bits of code that is made for the sizes at
-hand. No kernel may put a size into a set or a dict, which would compare it with others unseen.
+itself, and steps that can be kept in a file have to be the same when they are read. The NumPy code that a template has
+for any sizes has to give the bits of code that is made for the sizes at hand. No kernel may put a size into a set or a
+dict, which would compare it with others unseen.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
+import pickle
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -22,9 +25,9 @@ from torchgrad_jax._core.host import code as host
 from torchgrad_jax._core.host.choice import INNER
 from torchgrad_jax._core.host.inline import Unsure
 from torchgrad_jax._core.host.sized import Changed
-from torchgrad_jax._core.jax.sizes import SMALLEST, Size
+from torchgrad_jax._core.jax.sizes import SMALLEST, Size, Sizes
 from torchgrad_jax._engine.graph import formula as formulas
-from torchgrad_jax._engine.run import templates, trace
+from torchgrad_jax._engine.run import templates, trace, trace_files
 from torchgrad_jax._engine.run.program import Literal, Program, Slice
 from torchgrad_jax._engine.run.templates import Template
 
@@ -91,14 +94,27 @@ def _compared(plan: trace.Plan, template: Template, grad: Any) -> Iterator[tuple
         return
     holds, steps = entry
     formula = None if grad is None else grad.formula
+    read = _read_again(steps, template.sizes)
     for sizes in _other_sizes(template):
         if holds(sizes):
+            if read is not None and (said := _other_steps(read.at(sizes), steps.at(sizes))):
+                yield sizes, f"read from a file it has other steps: {said}"
             try:
                 theirs = _by_shape(plan, template, formula, sizes)
             except Exception as error:
                 yield sizes, f"a trace by shape raises {type(error).__name__}: {error}"
             else:
                 yield sizes, _difference(steps.at(sizes), theirs) or _other_code(_part(plan, steps, grad, sizes))
+
+
+def _read_again(steps: Program, sizes: Sizes) -> Program | None:
+    """The steps as another process reads them, or None where they are not kept."""
+    try:
+        record = trace_files._dumped(steps, sizes)
+    except pickle.PicklingError:
+        return None
+    again = Sizes(sizes.hints[: sizes.n], sizes.equal())
+    return trace_files._Unpickler(io.BytesIO(record), again).load()
 
 
 def _part(plan: trace.Plan, steps: Program, grad: Any, sizes: tuple[int, ...]) -> Slice | None:
@@ -166,8 +182,7 @@ def _other_sizes(template: Template) -> Iterator[tuple[int, ...]]:
 
 def _by_shape(plan: trace.Plan, template: Template, formula: formulas.Formula | None, sizes: Sequence[int]) -> Program:
     """The steps that a trace of these sizes gives."""
-    form, fn_of = plan.found.make.args[:2]  # type: ignore[union-attr]
-    fn, avals = templates._of_symbols(form, fn_of, plan.keys, sizes, trace.aval)
+    fn, avals = plan.found.source.with_symbols(sizes)  # type: ignore[union-attr]
     fn = templates.strong(fn) if template.strong else fn
     with jax.enable_x64(True):  # as the package traces
         if formula is None:

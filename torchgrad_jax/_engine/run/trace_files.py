@@ -218,7 +218,7 @@ class _Pickler(pickle.Pickler):
             # One with sizes in it is made of a program among the `bodies` of its step; this one is told from others.
             return (object, ()) if any(map(_has_sizes, program.vars)) else (jaxpr_of, (program,))
         if isinstance(x, jax.sharding.NamedSharding) and x.mesh.empty:
-            return _nothing, ()
+            return _over_no_devices, (len(x.spec),)
         if kind is FunctionType and x.__code__.co_filename == symbols.WRITTEN:
             names = {k: v for k, v in x.__globals__.items() if k != "__builtins__"}
             return _function, (marshal.dumps(x.__code__), names)
@@ -317,8 +317,9 @@ def _primitives(name: str) -> dict[str, Any]:
     return _PRIMITIVES
 
 
-def _nothing() -> None:
-    """A sharding over no devices says as much as none."""
+def _over_no_devices(dims: int) -> Any:
+    """Return the sharding of an array that is on one device."""
+    return _aval_of_jax((1,) * dims, np.dtype("float32"), False).sharding
 
 
 def _made(make: Callable[[], Any]) -> Any:

@@ -51,14 +51,15 @@ def inputs(*shapes, dtype=torch.float64):
 
 def first_order(fn, *args):
     out = fn(*args)
-    out = out if isinstance(out, torch.Tensor) else sum(o.sum() for o in out if o.is_floating_point())
+    if not isinstance(out, torch.Tensor):
+        out = torch.stack([o.sum() for o in out if o.is_floating_point()]).sum()
     grads = torch.autograd.grad(out, [a for a in args if a.requires_grad], torch.ones_like(out), allow_unused=True)
     return [out.detach(), *[g for g in grads if g is not None]]
 
 
 def recorded(fn, *args):
     grads = torch.autograd.grad(fn(*args).sum(), args, create_graph=True)
-    return [*grads, *torch.autograd.grad(sum(g.square().sum() for g in grads if g.requires_grad), args)]
+    return [*grads, *torch.autograd.grad(torch.stack([g.square().sum() for g in grads if g.requires_grad]).sum(), args)]
 
 
 def tangents(fn, *args):

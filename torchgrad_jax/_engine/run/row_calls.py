@@ -39,7 +39,7 @@ class _Size(Enum):
 
 
 _SIZE = _Size.ANY
-_OWN = reg.__package__
+_OWN = str(reg.__package__)
 """The package of the rows in the table."""
 
 

@@ -19,6 +19,7 @@ import sys
 import threading
 import types
 from collections.abc import Callable, Iterable, Iterator
+from traceback import walk_stack
 from typing import Any
 
 import numpy as np
@@ -303,10 +304,9 @@ def _acts_on_itself(owner: Any) -> bool:
 
 
 def _at(frame: types.FrameType | None) -> str:
-    """The line of the user's code that a frame is at, for a library the line that called it as well."""
-    while frame is not None and code_of(frame.f_code).whose is not USERS:
-        frame = frame.f_back
-    return "" if frame is None else f" at {frame.f_code.co_filename}:{frame.f_lineno}"
+    """The line of the user's code that a frame is at, of text that a library made the line that called it."""
+    lines = [(f.f_code.co_filename, n) for f, n in walk_stack(frame) if code_of(f.f_code).whose is USERS]
+    return next((f" at {file}:{n}" for file, n in [*[at for at in lines if at[0] != "<string>"], *lines]), "")
 
 
 def of_this_thread() -> Observer | None:

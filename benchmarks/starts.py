@@ -13,10 +13,10 @@ import subprocess
 import sys
 import tempfile
 import time
-import warnings
 from pathlib import Path
 
 from .models.main import ROOT, mean, names
+from .models.one import started
 
 STEPS = 4
 MODELS = (
@@ -27,22 +27,8 @@ MODELS = (
 
 
 def one(name: str, *sites: str) -> None:
-    """Run the first steps of a model in this process, and print the CPU seconds that they take.
-
-    Args:
-        name: the model.
-        sites: where packages are installed.
-    """
-    sys.path += sites
-    warnings.simplefilter("ignore")
-    import torch
-
-    from compat_suite.packages.compiled_models import table
-
-    torch.manual_seed(0)
-    training = table()[name]()
-    batch = training.batch()
-    step, _ = training.start("eager")
+    """Run the first steps of a model, whose packages are installed in `sites`, and print the CPU seconds they take."""
+    _, batch, step = started(name, sites)
     began = time.process_time()
     for _ in range(STEPS):
         loss = step(batch)

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 WARM = 25
@@ -29,8 +29,8 @@ def best(step: Callable[[], Any]) -> float:
     return min(found)
 
 
-def main(name: str, *sites: str) -> None:
-    """Measure the model, and print what came out as JSON.
+def started(name: str, sites: Sequence[str]) -> tuple[Any, Any, Callable[..., Any]]:
+    """Return a model's training, a batch, and an eager step.
 
     Args:
         name: the model.
@@ -44,8 +44,12 @@ def main(name: str, *sites: str) -> None:
 
     torch.manual_seed(0)
     training = table()[name]()
-    batch = training.batch()
-    step, _ = training.start("eager")
+    return training, training.batch(), training.start("eager")[0]
+
+
+def main(name: str, *sites: str) -> None:
+    """Measure the model, whose packages are installed in `sites`, and print what came out as JSON."""
+    training, batch, step = started(name, sites)
     losses = [step(batch).tolist() for _ in range(3)]
     for _ in range(WARM):
         step(batch)

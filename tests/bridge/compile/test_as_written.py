@@ -187,7 +187,10 @@ def test_a_cpu_whose_kernels_are_numpy_s_runs_them_at_once(executor, expected):
 def test_a_model_with_dropout_draws_the_same_numbers():
     def run(compiled):
         torch.manual_seed(1)
-        f = lambda x: F.dropout(x, 0.5) * (x.sum().item() + torch.rand(3))  # noqa: E731
+
+        def f(x):
+            return F.dropout(x, 0.5) * (x.sum().item() + torch.rand(3))
+
         f = torch.compile(f) if compiled else f
         return [exact(f(torch.ones(4, 3))) for _ in range(3)]
 

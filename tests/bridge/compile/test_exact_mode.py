@@ -94,7 +94,10 @@ def gpt(width=16):
     model = GPT(width)
     words = torch.randint(0, 19, (STEPS, 4, 13))
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.1)
-    loss = lambda m, w: F.cross_entropy(m(w[:, :-1]).flatten(0, 1), w[:, 1:].flatten())  # noqa: E731
+
+    def loss(m, w):
+        return F.cross_entropy(m(w[:, :-1]).flatten(0, 1), w[:, 1:].flatten())
+
     return Training(model, optimizer, loss, words, clip=True)
 
 
@@ -382,7 +385,9 @@ def test_a_program_of_several_kernels_that_fails_runs_kernel_by_kernel(monkeypat
 
         return run
 
-    f = lambda x: (x * 1.1 + x).tanh() * 0.3  # noqa: E731
+    def f(x):
+        return (x * 1.1 + x).tanh() * 0.3
+
     x = torch.randn(64, 640)
     monkeypatch.setattr(kept_calls, "jit", fails)
     exactly = torch.compile(f, mode="exact")

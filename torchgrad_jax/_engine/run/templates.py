@@ -86,6 +86,7 @@ class Trace(NamedTuple):
     strong: bool
     """Whether results have to be kept from weak promotion."""
     single: bool
+    """Whether there is one result, and not a list."""
     passed: int | None
     """Which argument the call gives back, where it does nothing else."""
     outs: list[tuple[tuple[Any, ...], np.dtype]]
@@ -107,8 +108,9 @@ class Template:
     """
 
     def __init__(self, source: Source, numbers: Sequence[int], file: TraceFile | None = None) -> None:
-        self._source, self._file, self.equal = source, file, dict[int, int]()
-        """What the trace was made of."""
+        self._source, self._file = source, file
+        self.equal: dict[int, int] = {}
+        """By number, a symbol that has to be equal to an earlier one, and that one."""
         self.sizes = Sizes(numbers)
         with warn.refused():
             try:
@@ -133,7 +135,7 @@ class Template:
                 self.equal = dict(equal)
                 self.sizes = Sizes(numbers, self.equal)
                 trace = file.load((key, None), self.sizes)
-                if isinstance(trace, Trace):
+                if trace is not None:
                     self._take(trace)
                     yield self
 

@@ -63,6 +63,8 @@ class TraceFile:
     def __init__(self, name: str, path: Path) -> None:
         self.name, self._path = name, path
         self._records: dict[Any, bytes] | None = None
+        self._unfit: set[Any] = set()
+        """Keys of records that could not be read: one more of each would be appended by each process."""
 
     def read(self) -> dict[Any, bytes]:
         """What is in the file: by what a trace is of, its record."""
@@ -92,6 +94,8 @@ class TraceFile:
 
     def add(self, key: Any, trace: Any, sizes: Sizes) -> None:
         """Append the record of a trace, if it can be kept."""
+        if key in self._unfit:
+            return
         try:
             payload = pickle.dumps((key, _dumped(trace, sizes)), protocol=5)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
@@ -113,6 +117,7 @@ class TraceFile:
             return _Unpickler(io.BytesIO(record), sizes).load()
         except Exception as error:
             _LOG.debug("a trace of %s does not fit: %s: %s", self.name, type(error).__name__, error)
+            self._unfit.add(key)
             return None
 
 

@@ -6,7 +6,6 @@ errors, and what it leaves behind have to be equal.
 
 import contextlib
 import random
-import types
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ import pytest
 
 import torchgrad_jax as torch
 from tests.bridge.compile.watch.random_python.lines import CHANGES, EFFECTS, READS, TENSORS
+from tests.bridge.compile.watch.random_python.running import called, loaded
 
 STATE = Path(__file__).parent / "random_python" / "state.py"
 CALLS, AT_ONCE = 6, 5
@@ -41,22 +41,6 @@ def step_source(rng: random.Random) -> str:
     return "\n    ".join(["def step(x):", *body, "return y.sum()"])
 
 
-def loaded(source: str, name: str) -> dict:
-    """The names of a new copy of the module, with the step in it."""
-    torch.manual_seed(0)
-    module = types.ModuleType(name)
-    for text, file in ((STATE.read_text(), str(STATE)), (source, f"{name}.py")):
-        exec(compile(text, file, "exec"), vars(module))
-    return vars(module)
-
-
-def called(step, x) -> float | str:
-    try:
-        return step(x).item()
-    except Exception as error:
-        return type(error).__name__
-
-
 def agree(one, other) -> bool:
     """Whether two calls did the same, but for rounding."""
     (x, left), (y, right) = one, other
@@ -76,7 +60,7 @@ def difference(seed: int) -> str:
     """Run a random step and its changes; what a call did otherwise than the eager step."""
     rng = random.Random(seed)
     source = step_source(rng)
-    written, other = (loaded(source, f"user{n}_{seed}") for n in range(2))
+    written, other = (loaded(STATE, source, f"user{n}_{seed}") for n in range(2))
     compiled, x, done = torch.compile(other["step"]), torch.tensor([1.0, 2.0]), []
     for n in range(CALLS + 1):
         changes = rng.sample(CHANGES, rng.randint(0, 3)) if n else []

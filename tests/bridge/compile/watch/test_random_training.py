@@ -7,13 +7,13 @@ stays small whatever a training does.
 
 import contextlib
 import random
-import types
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from tests.bridge.compile.watch.random_python.running import called, loaded
 from tests.bridge.compile.watch.random_python.training_lines import AFTER, CHANGES, LOSSES, UPDATES
 
 STATE = Path(__file__).parent / "random_python" / "training_state.py"
@@ -42,22 +42,6 @@ def step_source(rng: random.Random) -> str:
         body += ["if cfg['aux']:", "    loss = loss * 2"]
     body += ["loss.backward()", *rng.choices(AFTER, k=rng.choice([0, 0, 1, 2])), *rng.choice(UPDATES).split("; ")]
     return "\n    ".join(["def step(x, y):", *body, "return loss.detach()"])
-
-
-def loaded(source: str, name: str) -> dict:
-    """The names of a new copy of the module, with the step in it."""
-    torch.manual_seed(0)
-    module = types.ModuleType(name)
-    for text, file in ((STATE.read_text(), str(STATE)), (source, f"{name}.py")):
-        exec(compile(text, file, "exec"), vars(module))
-    return vars(module)
-
-
-def called(step, x, y) -> float | str:
-    try:
-        return step(x, y).item()
-    except Exception as error:
-        return type(error).__name__
 
 
 def left_behind(space: dict) -> dict:
@@ -98,7 +82,7 @@ def difference(seed: int) -> str:
     """Run a random step and its changes; what a call did otherwise than the eager step."""
     rng = random.Random(seed)
     source = step_source(rng)
-    written, other = (loaded(source, f"trainer{n}_{seed}") for n in range(2))
+    written, other = (loaded(STATE, source, f"trainer{n}_{seed}") for n in range(2))
     compiled, done = torch.compile(other["step"]), []
     batches = [torch.tensor(np.random.RandomState(n).randn(4, 3)) for n in range(2)]
     labels = torch.tensor([0, 1, 1, 0])

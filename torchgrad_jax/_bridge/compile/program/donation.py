@@ -92,23 +92,17 @@ class Keeping:
         write: writes the function, which takes as long as to compile one.
     """
 
-    __slots__ = ("_run", "_write")
+    __slots__ = ("_run", "_write", "settled")
     n = 0
 
     def __init__(self, write: Callable[[], Callable[..., list[Any]]]) -> None:
         self._write, self._run = write, None
-
-    @property
-    def settled(self) -> bool:
-        """False: what a run has dropped is put back if the run ends early."""
-        return False
-
-    @settled.setter
-    def settled(self, _: bool) -> None:
-        pass
+        self.settled = False
+        """False before each call: what a run has dropped is put back if the run ends early."""
 
     def call(self, *args: Any) -> list[Any]:
         """The function, to be called as any other."""
+        self.settled = False
         run = self._run
         if run is None:
             run = self._run = self._write()

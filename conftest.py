@@ -61,10 +61,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if os.environ.get("TORCHGRAD_JAX_X64") == "0":
-        importlib.import_module("tests.narrowing").watch()
-    else:
+    if os.environ.get("TORCHGRAD_JAX_X64") == "1":
         jax.config.update("jax_enable_x64", True)
+    elif not jax.config.jax_enable_x64:
+        importlib.import_module("tests.narrowing").watch()
     jax.config.update("jax_numpy_dtype_promotion", "strict")
     jax.config.update("jax_numpy_rank_promotion", "raise")
     if config.getoption("--oracle") == "live" and not _torch_version():

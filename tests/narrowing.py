@@ -1,4 +1,4 @@
-"""Raises wherever JAX narrows a type of 64 bits for this package, in tests that run with `TORCHGRAD_JAX_X64=0`.
+"""Raises wherever JAX narrows a type of 64 bits for this package, in tests: their JAX has 32 bits, as a user's has.
 
 In such a process a call of JAX that the package forgot to make with 64-bit types computes in float32, and nobody
 notices. JAX asks its setting wherever it may narrow a type. So the setting is watched: if it is off, and the code that

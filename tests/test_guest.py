@@ -95,7 +95,7 @@ jax.lax.scan(lambda c, r: (c * r, c), t[0], t)
 """,
 }
 KNOWN: dict[str, set[str]] = {
-    "settings": {"jax_enable_x64"},
+    "settings": set(),
     "names": {
         *(f"{cls}.{name}" for cls in ("Trace", "DynamicJaxprTrace") for name in ("__init__", "invalidate")),
         *(f"SetCurrentTraceContextManager.{name}" for name in ("__enter__", "__exit__")),
@@ -109,21 +109,27 @@ KNOWN_OF = {"tensors in trees": {"PyTreeDef.flatten_up_to", "lax._one_vjp"}}
 """What changes when JAX first takes a tensor apart."""
 
 
-def said(program: str, x64: str) -> Any:
-    """What a program says in a process of its own, where `TORCHGRAD_JAX_X64` has this value."""
-    env = {k: v for k, v in os.environ.items() if k != "JAX_ENABLE_X64"} | {"TORCHGRAD_JAX_X64": x64}
+WIDE = {"TORCHGRAD_JAX_X64": "1"}
+"""With this variable an import switches 64-bit types on in the whole process."""
+OF_JAX = {"JAX_ENABLE_X64": "1"}
+"""With this one of JAX's, they are on in any case."""
+
+
+def said(program: str, **variables: str) -> Any:
+    """What a program says in a process of its own, whose JAX has 32 bits if no variable says otherwise."""
+    env = {k: v for k, v in os.environ.items() if k not in WIDE | OF_JAX} | variables
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, env=env)
     assert run.returncode == 0, run.stderr
     return json.loads(run.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("x64", ["1", "0"])
+@pytest.mark.parametrize("variables", [{}, WIDE, OF_JAX], ids=lambda v: next(iter(v), ""))
 @pytest.mark.parametrize("use", USES)
-def test_jax_is_as_it_was_before(use, x64):
-    changed = {kind: set(names) for kind, names in said(PROBE.replace("{use}", USES[use]), x64).items()}
+def test_jax_is_as_it_was_before(use, variables):
+    changed = {kind: set(names) for kind, names in said(PROBE.replace("{use}", USES[use]), **variables).items()}
     changed["names"] = {".".join(name.split(".")[-2:]) for name in changed["names"]}
     known = KNOWN | {"names": KNOWN["names"] | KNOWN_OF.get(use, set())}
-    known["settings"] = known["settings"] if x64 == "1" else set()
+    known["settings"] = {"jax_enable_x64"} if variables == WIDE else set()
     assert {kind: names - known[kind] for kind, names in changed.items()} == {kind: set() for kind in KNOWN}
 
 
@@ -133,12 +139,12 @@ import jax, jax.numpy as jnp, numpy as np
 import torchgrad_jax as torch
 from torchgrad_jax import func, interop, nn
 
-guest = torch._core.jax.x64.IS_GUEST
+narrow = not jax.config.jax_enable_x64
 rows = []
 
 def check(what):
     "JAX has the types that the process has chosen."
-    if not guest:
+    if not narrow:
         return
     arrays = jnp.ones(3) * 1.0, jnp.arange(3), jnp.asarray(np.arange(3.0)), jnp.sin(1.5) * 2
     found = [str(x.dtype) for x in (*arrays, jax.jit(lambda: jnp.zeros(2) + 1)())]
@@ -269,8 +275,7 @@ def test_tensors_have_64_bits_where_the_process_has_32(part):
     program = PROGRAM + PARTS[part] + "print(json.dumps(rows))"
     if part == "meshes":
         program = "import os; os.environ['JAX_NUM_CPU_DEVICES'] = '2'\n" + program
-    default, guest = said(program, "1"), said(program, "0")
-    assert guest == default
+    assert said(program) == said(program, **WIDE) == said(program, **OF_JAX)
 
 
 CROSSING = """
@@ -324,7 +329,7 @@ print(json.dumps([seen, inside, [str(o.dtype) for o in outs]]))
 
 
 def test_what_crosses_to_jax_has_the_types_of_the_process():
-    seen, inside, outs = said(CROSSING, "0")
+    seen, inside, outs = said(CROSSING)
     *narrow, wide, wide_integers = seen
     assert set(narrow) == {"float32", "int32"}
     assert narrow.count("int32") == 4

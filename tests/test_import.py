@@ -54,10 +54,10 @@ except TypeError as error:
     assert fresh(code).startswith("cos() missing 1 required positional argument")
 
 
-def test_the_environment_can_keep_64_bit_types_off():
-    off = "import os; os.environ['TORCHGRAD_JAX_X64'] = '0'"
-    code = f"{off}; import torchgrad_jax, jax; print(jax.config.jax_enable_x64)"
-    assert fresh(code) == "False"
+@pytest.mark.parametrize(("value", "is_on"), [("", "False"), ("0", "False"), ("1", "True")])
+def test_the_environment_can_switch_64_bit_types_on(value, is_on):
+    setting = f"import os; os.environ.pop('JAX_ENABLE_X64', 0); os.environ['TORCHGRAD_JAX_X64'] = '{value}'"
+    assert fresh(f"{setting}; import torchgrad_jax, jax; print(jax.config.jax_enable_x64)") == is_on
 
 
 def test_a_compiled_function_may_be_the_first_to_use_a_module():

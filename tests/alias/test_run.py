@@ -126,6 +126,20 @@ def test_a_module_of_a_package(tmp_path):
     assert done.stdout == "['a'] __main__ pkg torchgrad_jax\n"
 
 
+ASKS_JAX = "import torch, jax; print(jax.config.jax_enable_x64, jax.numpy.ones(1).dtype)"
+
+
+@pytest.mark.parametrize(("value", "said"), [("0", "False float32"), (None, "True float64")])
+def test_jax_has_64_bits_where_no_other_jax_code_runs(tmp_path, monkeypatch, value, said):
+    monkeypatch.delenv("JAX_ENABLE_X64", raising=False)
+    monkeypatch.delenv("TORCHGRAD_JAX_X64", raising=False)
+    if value is not None:
+        monkeypatch.setenv("TORCHGRAD_JAX_X64", value)
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {ASKS_JAX!r}], check=True)"
+    done = run("-m", "torchgrad_jax", "-c", f"{ASKS_JAX}; sys = __import__('sys'); sys.stdout.flush(); {child}", cwd=tmp_path)
+    assert (done.stdout.splitlines(), done.stderr) == ([said, said], "")
+
+
 def test_code_and_the_guard_against_another_torch(tmp_path):
     (tmp_path / "torch.py").write_text("")
     code = "import torch, torchgrad_jax\ntry: torchgrad_jax.install_as_torch()\nexcept RuntimeError as e: print(e)\n"

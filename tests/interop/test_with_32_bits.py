@@ -5,7 +5,7 @@ Everything here is compared with a process whose JAX has 64 bits, and results ar
 
 import pytest
 
-from tests.test_guest import said
+from tests.test_guest import WIDE, said
 
 RULES = """
 import json
@@ -72,7 +72,7 @@ print(json.dumps([rows, sorted(ran)]))
 
 
 def test_rules_of_derivatives_run_with_the_types_of_the_process():
-    (wide, ran_wide), (narrow, ran) = said(RULES, "1"), said(RULES, "0")
+    (wide, ran_wide), (narrow, ran) = said(RULES, **WIDE), said(RULES)
     assert narrow == wide
     kinds = {"function", "forward", "backward", "rule"}
     assert {tuple(row) for row in ran} == {(kind, "float32", "float32") for kind in kinds}
@@ -113,7 +113,7 @@ print(json.dumps([rows, types, str(jnp.ones(1).dtype)]))
 
 def test_optax_has_64_bits_where_parameters_have_them():
     pytest.importorskip("optax", reason="needs the ecosystem extra")
-    (wide, *_), (narrow, types, after) = said(OPTAX, "1"), said(OPTAX, "0")
+    (wide, *_), (narrow, types, after) = said(OPTAX, **WIDE), said(OPTAX)
     assert narrow[:2] == wide[:2]
     assert [row[1] for row in narrow] == [row[1] for row in wide]
     split = types.index("|")
@@ -227,4 +227,4 @@ def test_steps_by_hand_compute_with_64_bits_where_jax_traces_them():
 
 
 def test_derivatives_of_tensor_code_have_64_bits_inside():
-    assert said(DERIVATIVES, "0") == said(DERIVATIVES, "1")
+    assert said(DERIVATIVES) == said(DERIVATIVES, **WIDE)

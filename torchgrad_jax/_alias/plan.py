@@ -127,10 +127,11 @@ def _plan_into(options: argparse.Namespace, command: list[str]) -> int:
     """Plan for one target, in this process, and write the plan to a file."""
     name = options.on[0]
     from .finder import install_as_torch
-    from .start import run, script, tell_children
+    from .start import have_64_bits, run, script, tell_children
 
     install_as_torch()
     tell_children()
+    have_64_bits()
     from .._bridge.compile.plans.batches import batch_of, largest_batch, plans_of
     from .._bridge.compile.plans.layers import plans_by_layers
     from .._bridge.compile.plans.plan import plan_of

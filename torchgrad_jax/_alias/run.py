@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from .finder import install_as_torch
-from .start import module, run, script, source, tell_children
+from .start import have_64_bits, module, run, script, source, tell_children
 
 USAGE = """\
 usage: python -m torchgrad_jax [-m MODULE | -c CODE | SCRIPT | -] [ARGUMENT ...]
@@ -84,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> Any:
         sys.stderr.write(f"{error}\n")
         return 1
     tell_children()
+    have_64_bits()
     if first[:2] == "-m":
         name, rest = (first[2:], args[1:]) if len(first) > 2 else (args[1], args[2:])
         return run(module(name), rest)

@@ -11,6 +11,9 @@ from collections.abc import Callable
 from types import ModuleType, TracebackType
 from typing import Any
 
+import jax
+
+from .._core.jax.x64 import VARIABLE
 from .finder import SHIM
 
 _OWN = os.path.dirname(os.path.abspath(__file__))
@@ -51,6 +54,15 @@ def tell_children() -> None:
     """Python processes started by the program find the alias where they would find torch."""
     old = os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = SHIM + (os.pathsep + old if old else "")
+
+
+def have_64_bits() -> None:
+    """Switch JAX's 64-bit types on, here and in processes started by the program: no other JAX code runs there.
+
+    Tensors have these types anyway. A program that uses `jnp` beside them has them there, too.
+    """
+    if os.environ.setdefault(VARIABLE, "1") == "1":
+        jax.config.update("jax_enable_x64", True)
 
 
 def _set_path(first: str | None) -> None:

@@ -47,7 +47,7 @@ HARMLESS = ("jnp.ones(3, np.float32)", "jnp.asarray(np.arange(3, dtype=np.int32)
 
 def test_tests_notice_where_the_package_forgets_64_bit_types():
     asked = json.dumps([*FORGOTTEN, *HARMLESS])
-    env = os.environ | {"TORCHGRAD_JAX_X64": "0"}
+    env = {k: v for k, v in os.environ.items() if k not in ("TORCHGRAD_JAX_X64", "JAX_ENABLE_X64")}
     run = subprocess.run([sys.executable, "-c", PLANTED, asked], capture_output=True, text=True, check=False, env=env)
     assert run.returncode == 0, run.stderr
     said = json.loads(run.stdout)

@@ -1,7 +1,5 @@
 """JAX's 64-bit types in this package's own calls of JAX, where the program around it keeps JAX's 32 bits.
 
-    TORCHGRAD_JAX_X64=0 python program.py
-
     import torchgrad_jax as torch
     jnp.arange(3)                 # int32, as without this package
     torch.arange(3) * 2           # int64: this kernel is traced, compiled and started while JAX has 64-bit types
@@ -13,7 +11,7 @@ of `jax`, `jax.numpy` and the like, copies of these modules whose functions swit
 reach does it by itself: compiled functions (`own_kernels.py`), rules of derivatives (`custom_jvp.py`), and functions
 that are `with_x64`. `as_host` is around functions of the user's that are JAX code.
 
-Without the variable 64-bit types are on in the whole process, and nothing here does anything.
+With `TORCHGRAD_JAX_X64=1` in the environment 64-bit types are on in the whole process, and nothing here does anything.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from .private import UNSET, X64
 Fn = TypeVar("Fn", bound=Callable[..., Any])
 
 VARIABLE = "TORCHGRAD_JAX_X64"
-IS_GUEST = os.environ.get(VARIABLE) == "0"
+IS_GUEST = os.environ.get(VARIABLE) != "1"
 """Whether the package leaves the process's `jax_enable_x64` as it is."""
 
 _now, _set = X64.get_local, X64.set_local

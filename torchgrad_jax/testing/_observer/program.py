@@ -34,7 +34,9 @@ def library(settings: dict[str, Any]) -> Any:
     if settings["library"] == "torchgrad_jax":
         sys.path.append(settings["path"])
         importlib.import_module("torchgrad_jax").install_as_torch()
-        importlib.import_module("torchgrad_jax._alias.start").tell_children()
+        start = importlib.import_module("torchgrad_jax._alias.start")
+        start.tell_children()
+        start.have_64_bits()
     importlib.import_module("torch.optim")
     importlib.import_module("torch.overrides")
     return importlib.import_module("torch")

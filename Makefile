@@ -119,6 +119,7 @@ conformance: CHECKED = $(addprefix tests/bridge/compile/,program trace) $(wildca
 	--deselect=tests/bridge/compile/program/test_arguments_given_again.py::test_weights_and_constants_are_held_in_jax_and_writes_to_them_are_seen
 conformance: $(VENV)/.installed-oracle $(VENV)/.installed-test ## all tests, compiled steps that check themselves, torch's own table of operators, what has templates
 	$(RUN_PYTEST) tests compat_suite
+	JAX_ENABLE_X64=1 $(RUN_PYTEST) tests compat_suite
 	TORCHGRAD_JAX_VERIFY=1 $(PY) -m pytest -n $(JOBS) $(CHECKED)
 	$(PY) -m compat_suite run --oracle live --state build/run.json --html build/run.html
 	$(MAKE) targets

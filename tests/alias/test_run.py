@@ -136,7 +136,8 @@ def test_jax_has_64_bits_where_no_other_jax_code_runs(tmp_path, monkeypatch, val
     if value is not None:
         monkeypatch.setenv("TORCHGRAD_JAX_X64", value)
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {ASKS_JAX!r}], check=True)"
-    done = run("-m", "torchgrad_jax", "-c", f"{ASKS_JAX}; sys = __import__('sys'); sys.stdout.flush(); {child}", cwd=tmp_path)
+    code = f"{ASKS_JAX}; sys = __import__('sys'); sys.stdout.flush(); {child}"
+    done = run("-m", "torchgrad_jax", "-c", code, cwd=tmp_path)
     assert (done.stdout.splitlines(), done.stderr) == ([said, said], "")
 
 

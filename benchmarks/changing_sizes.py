@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .operators.main import keep_freed_memory, keep_to_one_core
+from .operators.main import compute_at_once, keep_freed_memory, keep_to_one_core
 
 STEPS = 12
 Step = Callable[[int], Any]
@@ -179,6 +179,7 @@ def main(arguments: list[str]) -> int:
     args = parser.parse_args(arguments)
     keep_to_one_core()
     keep_freed_memory()
+    compute_at_once()
     import torch
 
     import torchgrad_jax

@@ -1,9 +1,10 @@
-"""``python -m benchmarks new_sizes``: operators on new shapes, forward and backward, beside torch."""
+"""``python -m benchmarks new_sizes [--large]``: operators on new shapes, forward and backward, beside torch."""
 
 from __future__ import annotations
 
 import argparse
 import gc
+import os
 import statistics
 import sys
 import time
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from .operators.inputs import SIZES, Size
-from .operators.main import keep_freed_memory, keep_to_one_core
+from .operators.main import compute_at_once, keep_freed_memory, keep_to_one_core
 from .operators.measure import results
 from .operators.rows import ROWS, Row
 
@@ -23,6 +24,20 @@ FIRST = Size("first", rows=5, columns=6, side=5, order=4, batch=2, channels=2, i
 NEW = tuple(
     Size(f"new {k}", rows=7 + k, columns=9 + 2 * k, side=6 + k, order=5 + k, batch=3 + k, channels=2, image=10 + 2 * k)
     for k in range(4)
+)
+FIRST_LARGE = Size("first", rows=900, columns=1100, side=480, order=120, batch=7, channels=16, image=60)
+NEW_LARGE = tuple(
+    Size(
+        f"new {k}",
+        rows=1000 + 9 * k,
+        columns=1030 + 6 * k,
+        side=500 + 3 * k,
+        order=100 + k,
+        batch=8,
+        channels=16,
+        image=64 + 2 * k,
+    )
+    for k in range(2)
 )
 
 
@@ -43,9 +58,12 @@ def main(arguments: list[str]) -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks new_sizes", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="operators whose name contains this")
+    parser.add_argument("--large", action="store_true", help="tensors of a million elements")
     args = parser.parse_args(arguments)
+    os.environ["TORCHGRAD_JAX_CACHE"] = "0"  # a size that was compiled in an earlier run is not new
     keep_to_one_core()
     keep_freed_memory()
+    compute_at_once()
     import torch
 
     import torchgrad_jax
@@ -55,19 +73,20 @@ def main(arguments: list[str]) -> int:
     for row in ROWS:
         if args.only is None or any(part in row.name for part in args.only):
             print(f"  {row.name} ...".ljust(60), end="\r", file=sys.stderr, flush=True)
-            measured.append(measure(row, torchgrad_jax, torch))
+            measured.append(measure(row, torchgrad_jax, torch, args.large))
     print(" " * 60, end="\r", file=sys.stderr)
     print(table(measured))
     return 0
 
 
-def measure(row: Row, ours: Any, torch: Any) -> Measured:
+def measure(row: Row, ours: Any, torch: Any, large: bool) -> Measured:
     """One operator, with nothing in the caches that it made before."""
     ours.clear_caches()
     _milliseconds(row, torch, SIZES["tiny"])
-    first = _milliseconds(row, ours, FIRST)
-    new = min(_milliseconds(row, ours, size) for size in NEW)
-    return Measured(row.name, first, new, min(_milliseconds(row, torch, size) for size in NEW))
+    sizes = NEW_LARGE if large else NEW
+    first = _milliseconds(row, ours, FIRST_LARGE if large else FIRST)
+    new = min(_milliseconds(row, ours, size) for size in sizes)
+    return Measured(row.name, first, new, min(_milliseconds(row, torch, size) for size in sizes))
 
 
 def _milliseconds(row: Row, t: Any, size: Size) -> float:

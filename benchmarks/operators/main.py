@@ -20,6 +20,7 @@ def main(arguments: list[str]) -> int:
     """Run the benchmark; a result that is not torch's raises."""
     keep_to_one_core()
     keep_freed_memory()
+    compute_at_once()
     import torch
 
     import torchgrad_jax
@@ -67,6 +68,16 @@ def keep_freed_memory() -> None:
     trim, mmap, pools = -1, -3, -8  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD and M_ARENA_MAX of malloc.h
     for option, value in ((mmap, 2**30), (trim, 2**31 - 1), (pools, 1)):
         ctypes.CDLL(None).mallopt(option, value)
+
+
+def compute_at_once() -> None:
+    """Let XLA compute in the call that asks for it, and not in a thread of its own.
+
+    Otherwise what nobody reads is computed later, maybe in the turn of the other package.
+    """
+    import jax
+
+    jax.config.update("jax_cpu_enable_async_dispatch", False)
 
 
 def _parsed(arguments: list[str]) -> argparse.Namespace:

@@ -1,6 +1,6 @@
 """Who computes a kernel on a CPU: NumPy or XLA. This file is the whole rule.
 
-`x + y` of 1,000 elements is NumPy's, because XLA would compile for 20 ms what takes 1 us, and of a million it is
+`softmax` of 1,000 elements is NumPy's, because XLA would compile for 20 ms what takes 10 us, and of a million it is
 XLA's. `x[0]` of a million is NumPy's again, because it touches one row. `sort` is NumPy's at any size, because XLA's
 takes 3 to 7 times as long.
 
@@ -10,6 +10,8 @@ gives the same bits each time. In short:
 * **Work, not size.** A step counts the elements that it reads or writes. A view counts none, and a gather those that
   it gives. Up to `LARGEST` of them in each step, and up to `LIMIT` by estimate in all (`steps.py` has the prices), a
   kernel is NumPy's.
+* **Few steps of arithmetic** on more elements than that, such as `a + b`, `x * x + 1` or `sin(x)` of a million, go
+  through NumPy block by block, while a block's values are in the processor's cache (`blocks.py`).
 * **Views of all of an array.** A kernel that gives an argument in another shape copies nothing (`looked_at`).
 * **Loops** may have more: XLA compiles a loop for a second, and runs one step after the other, too.
 * **Exceptions** (`EXCEPTIONS`) are steps for which XLA is slower at any size. Whatever their size, a kernel with one is
@@ -27,7 +29,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from . import products, reductions
+from . import blocks, products, reductions
 
 VARIABLE = "TORCHGRAD_JAX_EXECUTOR"
 
@@ -92,6 +94,8 @@ class Room:
     """Microseconds."""
     loops: bool
     """Whether there is a loop."""
+    blocks: bool = False
+    """Whether the kernel is done block by block."""
 
     def touch(self, eqn: Any) -> bool:
         """Return whether NumPy may do a step, by the number of elements that it reads or writes."""
@@ -121,6 +125,20 @@ def room_for(loops: bool, saved: float, limit: float) -> Room:
     if saved:
         return Room(math.inf, limit + saved, loops)
     return Room(OF_THREADS if limit == math.inf else LARGEST, limit, loops)
+
+
+def goes_in_blocks(jaxpr: Any) -> bool:
+    """Return whether NumPy does a kernel block by block where it `is_for_blocks`."""
+    return not EXECUTOR and blocks.takes(jaxpr, (e for e in all_steps(jaxpr) if not inner_of(e)))
+
+
+def is_for_blocks(elements: int) -> bool:
+    """Return whether a kernel that gives so many elements goes block by block, if it can."""
+    return LARGEST < elements <= OF_THREADS
+
+
+OF_BLOCKS = Room(OF_THREADS, math.inf, loops=False, blocks=True)
+"""What NumPy may do block by block."""
 
 
 def touched(eqn: Any) -> list[int]:

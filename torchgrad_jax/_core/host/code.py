@@ -72,6 +72,9 @@ def program(
     if closed.effects or not possible():
         return None
     try:
+        elements = max([v.aval.size for v in closed.jaxpr.outvars], default=0)
+        if choice.is_for_blocks(elements) and choice.goes_in_blocks(closed.jaxpr):
+            return Maker(closed, choice.OF_BLOCKS).code(single, False).at(None, kernel, None)
         maker = Maker(closed, choice.room(closed.jaxpr, limit, 1.0 if form is None else choice.OF_FORM))
         return maker.code(single, form is not None).at(None, kernel, form)
     except (No, Unsure):
@@ -146,6 +149,8 @@ class Maker:
         """By the name of a value of a half type, that of the value in float32 that it is rounded from, or is."""
         self.fresh: set[str] = set()
         """Names of values in new memory, or of numbers."""
+        self.of_ufuncs: set[str] = set()
+        """Names of values that a ufunc gives, which can put them anywhere."""
         self.spread: dict[str, str] = {}
         """By name, values that were spread."""
         self.count = 0
@@ -176,11 +181,19 @@ class Maker:
 
     def code(self, single: bool, form: bool) -> Code:
         """Return what came of it; with `form` also for a kernel that has code written by hand."""
-        more, text = choice.OF_FORM if form else 1.0, self._text_of_kernel(single)
+        if self.room.blocks:
+            if (lines := self._in_blocks(single)) is None:
+                raise No
+            return Code(self, self._text_of_kernel(lines))
+        text = self._text_of_kernel(self._at_once(single))
         formed = self._text_with_form(single) if form and len(self.args) <= FEW else None
-        return Code(self, text, formed, choice.LIMIT * more)
+        goes = self.source is not None and choice.goes_in_blocks(self.closed.jaxpr)
+        lines = self._in_blocks(single) if goes else None
+        in_blocks = None if lines is None else self._text_of_kernel(lines)
+        return Code(self, text, formed, choice.LIMIT * (choice.OF_FORM if form else 1.0), in_blocks)
 
-    def _text_of_kernel(self, single: bool) -> Any:
+    def _text_of_kernel(self, inner: Sequence[str]) -> Any:
+        """A function that looks at its arguments, and has these lines."""
         all_args = ", ".join(self.args)
         lines = [f"def kernel({all_args}):", f"    if nans.value or infs.value: return xla({all_args})"]
         few = len(self.args) <= FEW
@@ -194,16 +207,40 @@ class Maker:
             looks = ["    try:", *[f"    {line}" for line in looks]]
             looks += [f"    except Unsure: return xla({all_args})"]
         lines += looks
-        spread = [*map(self._spread, self.outs)]
-        outs = [self._owned(name, v.aval) for name, v in zip(spread, self.closed.jaxpr.outvars)]
-        result = outs[0] if single else "[" + ", ".join(outs) + "]"
-        inner = [*self._text(spread), f"return {result}"]
         body = ["    try:", *[f"        {line}" for line in inner], f"    except unfit: return xla({all_args})"]
         if self.warns:
             lines += ["    for token in quietly:", *[f"    {line}" for line in body], "        finally: loudly(token)"]
         else:
             lines += body
         return compiled(without_sizes("\n".join(lines), self.space))
+
+    def _at_once(self, single: bool) -> list[str]:
+        """The lines that compute the results."""
+        spread = [*map(self._spread, self.outs)]
+        outs = [self._owned(name, v.aval) for name, v in zip(spread, self.closed.jaxpr.outvars)]
+        return [*self._text(spread), f"return {_results(outs, single)}"]
+
+    def _in_blocks(self, single: bool) -> list[str] | None:
+        """The lines that compute the results block by block, as `blocks.py` shows; None if a constant has elements."""
+        wanted = self._wanted(self.outs)
+        if any(np.ndim(self.known.get(name, 0)) for names in (self.outs, *[x.ins for x in wanted]) for name in names):
+            return None
+        outs = [f"out{i}" for i in range(len(self.outs))]
+        sliced = [name for name, v in zip(self.args, self.closed.jaxpr.invars) if v.aval.ndim]
+        lines = []
+        for out, v in zip(outs, self.closed.jaxpr.outvars):
+            lines.append(
+                f"{out} = new({self._tuple(self._shape(v))}, {v.aval.dtype.name}); to_{out} = {out}.reshape(-1)"
+            )
+        lines += [f"of_{name} = {name}.reshape(-1)" for name in sliced]
+        lines.append(f"for at in range(0, to_{outs[0]}.size, block):")
+        inside = ["till = at + block", *[f"{name} = of_{name}[at:till]" for name in sliced]]
+        places = [f"to_{out}[at:till]" for out in outs]
+        put = {name: place for name, place in zip(self.outs, places) if name in self.of_ufuncs}
+        for (name, *_), text, _ in wanted:
+            inside.append(f"{text[:-1]}, out={put[name]})" if name in put else text)
+        inside += [f"{place} = {name}" for name, place in zip(self.outs, places) if place != put.get(name)]
+        return [*lines, *[f"    {line}" for line in inside], f"return {_results(outs, single)}"]
 
     def _owned(self, name: str, aval: Any) -> str:
         """A result as an array of its own."""
@@ -235,11 +272,14 @@ class Maker:
 
     def _text(self, results: Sequence[str]) -> list[str]:
         """The lines that these results depend on."""
+        return [line.text for line in self._wanted(results)]
+
+    def _wanted(self, results: Sequence[str]) -> list[Line]:
         wanted, kept = {*results}, []
         for line in reversed(self.lines):
             if not wanted.isdisjoint(line.outs):
                 wanted.update(line.ins)
-                kept.append(line.text)
+                kept.append(line)
         return kept[::-1]
 
     def _argument(self, name: str, aval: Any, otherwise: str) -> list[str]:
@@ -463,6 +503,8 @@ class Maker:
             return self._folded_by_sizes(eqn, ins)
         if fn is None or not all(n in self.known for n in ins):
             return None
+        if self.room.blocks and eqn.outvars[0].aval.ndim:
+            return None  # a number takes the place of an array of it
         if not self.room.touch(eqn):
             raise No
         with np.errstate(all="ignore"):
@@ -610,6 +652,8 @@ class Maker:
         target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
         if self._is_fresh(eqn, fn):
             self.fresh.add(target)
+        if self._is_elementwise(eqn, fn):
+            self.of_ufuncs.add(target)
         counts = [math.prod(form) for form in (*forms, self._shape(eqn.outvars[0]))]
         self._add(outs, self._line(eqn, fn, target, ins, counts, known), ins)
         return outs
@@ -745,6 +789,10 @@ class Maker:
             self._add([out], f"{out} = {self._filling(v)}({name})", [name])
             self.fresh.add(out)
         return out
+
+
+def _results(outs: Sequence[str], single: bool) -> str:
+    return outs[0] if single else "[" + ", ".join(outs) + "]"
 
 
 def _together(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:

@@ -93,10 +93,14 @@ class Code:
         text: the code.
         formed: the same for kernels that also have code written by hand.
         limit: microseconds that it may take at sizes that symbols stand for.
+        in_blocks: the text for many elements, if it can go block by block.
     """
 
-    def __init__(self, maker: Any, text: Any, formed: Any = None, limit: float = choice.LIMIT) -> None:
+    def __init__(
+        self, maker: Any, text: Any, formed: Any = None, limit: float = choice.LIMIT, in_blocks: Any = None
+    ) -> None:
         self._code, self._formed, self._limit, self._space = text, formed, limit, maker.space
+        self._in_blocks = in_blocks
         self._entries, self._work, self._loops = maker.all_entries(), maker.work, maker.loops
         given = [] if maker.source is None else maker.closed.jaxpr.outvars
         self._given = [v.id for v in given if not hasattr(v, "val")]
@@ -107,7 +111,7 @@ class Code:
     def fits(self, now: Any) -> bool:
         """Return whether these sizes are not too much for NumPy; `Changed` where there is no telling."""
         try:
-            self._check(now)
+            self._text_for(now)
         except No:
             return False
         return True
@@ -130,16 +134,27 @@ class Code:
 
     def made(self, now: Any = None, kernel: Any = None) -> Any:
         """The function for these sizes, without code written by hand; `No` where it is too much for NumPy."""
-        self._check(now)
+        text = self._text_for(now)
         space = {**self._space, "xla": kernel}
         for entry in self._entries:
             entry(now, space)
-        return made_of(self._code, space)
+        return made_of(text, space)
+
+    def _text_for(self, now: Any) -> Any:
+        """The text for these sizes; `No` where they are too much for NumPy."""
+        if self._in_blocks is not None and choice.is_for_blocks(self._elements(now)):
+            return self._in_blocks
+        self._check(now)
+        return self._code
+
+    def _elements(self, now: Any) -> int:
+        """How many elements the largest result has."""
+        return max([now.elements(v) for v in self._given], default=0)
 
     def _check(self, now: Any) -> None:
         """Raise `No` where these sizes are too much for NumPy."""
         room = choice.room_for(self._loops, 0.0, self._limit)
-        if max([now.elements(v) for v in self._given], default=0) > room.largest:
+        if self._elements(now) > room.largest:
             raise No
         for work in self._work:
             touched, price = work(now)

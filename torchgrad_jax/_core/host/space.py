@@ -20,8 +20,10 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.transfer import aligned
 from ..jax.private import DEBUG_INFS, DEBUG_NANS, ArrayImpl
 from . import inline
+from .blocks import BLOCK
 
 SIZES = re.compile(r"\((?:\d+, ?)+\d*\)|(?<=[\[: ])\d+(?=[:\],])")
 """The shapes, and the places in slices, of a text."""
@@ -104,6 +106,8 @@ COMMON: dict[str, Any] = {
     "unfit": (inline.Unsure, OverflowError),
     "untaken": (inline.Unsure, IndexError, OverflowError),
     "numbers": frozenset((bool, int, float, complex)),
+    "new": aligned,
+    "block": BLOCK,
     "quietly": _QUIETLY,
     "loudly": _LOUDLY,
     "nans": DEBUG_NANS,

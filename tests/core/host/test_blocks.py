@@ -1,0 +1,129 @@
+"""Kernels of few steps on many elements, which NumPy does block by block: which they are, and that they are right."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+import torchgrad_jax as torch
+from torchgrad_jax._core.host import blocks, choice, code as host
+
+SHAPE, SHAPES = (3, 1, blocks.BLOCK // 2 + 5), [(choice.LARGEST + 1,), (2 * blocks.BLOCK,), (7, blocks.BLOCK // 3)]
+SPECIAL = [0.0, -0.0, np.nan, np.inf, -np.inf, 1e38, 0.5, -2.5]
+
+
+def numbers(shape, dtype, seed):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(shape) * 5
+    x.reshape(-1)[: len(SPECIAL)] = SPECIAL
+    return np.asarray(jnp.asarray(x if np.dtype(dtype).kind == "f" else rng.integers(0, 2**7, shape)).astype(dtype))
+
+
+def program(fn, *args):
+    """NumPy's code, which leaves nothing to XLA."""
+
+    def xla(*given):
+        raise AssertionError("left to XLA")
+
+    return host.program(jax.make_jaxpr(fn)(*args), xla, False)
+
+
+ARITHMETIC = {
+    "add": lambda x, y: x + y,
+    "two results": lambda x, y: (x * y, x - y),
+    "one result twice": lambda x, y: (x * 3, x * 3),
+    "an argument": lambda x, y: (x, x + y),
+    "a number": lambda x, y: x * 2 + 1,
+    "negated": lambda x, y: -x,
+    "absolute": lambda x, y: abs(x),
+    "a comparison": lambda x, y: x < y,
+    "both": lambda x, y: (x < y) & (y == y),
+    "the larger": jnp.maximum,
+    "at least": lambda x, y: jnp.maximum(x, 1),
+    "a square": lambda x, y: x * x,
+    "a number everywhere": lambda x, y: (jnp.full_like(x, 2), x + y),
+}
+OF_FLOATS = {
+    "div": lambda x, y: x / y,
+    "sqrt": lambda x, y: jnp.sqrt(x),
+    "a cube": lambda x, y: lax.integer_pow(x, 3),
+    "floor": lambda x, y: jnp.floor(x),
+    "wider": lambda x, y: x.astype("float64"),
+}
+CASES = [(n, d, SHAPE) for n in ARITHMETIC for d in ("float32", "float64", "int32", "int64", "uint8")]
+CASES += [(n, d, SHAPE) for n in OF_FLOATS for d in ("float32", "float64")]
+CASES += [("two results", "float32", shape) for shape in SHAPES]
+
+
+@pytest.mark.parametrize(("name", "dtype", "shape"), CASES)
+def test_arithmetic_has_the_bits_of_xla(name, dtype, shape):
+    fn, args = (ARITHMETIC | OF_FLOATS)[name], [numbers(shape, dtype, k) for k in range(2)]
+    run = program(fn, *args)
+    assert run is not None
+    for found, expected in zip(run(*args), jax.tree.leaves(jax.jit(fn)(*args)), strict=True):
+        assert (found.shape, found.dtype, found.ctypes.data % 64) == (expected.shape, expected.dtype, 0)
+        np.testing.assert_array_equal(found, expected)
+        assert not any(np.shares_memory(found, x) for x in args)
+
+
+NUMPY = {"atan": "arctan"}
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "expm1", "log", "log1p", "sin", "cos", "tanh", "atan"])
+def test_curves(name):
+    x = numbers(SHAPE, "float32", 0)
+    run = program(lambda x: getattr(lax, name, getattr(jnp, name))(x) * 2, x)
+    assert run is not None
+    with np.errstate(all="ignore"):
+        expected = getattr(np, NUMPY.get(name, name))(x.astype("float64")) * 2
+        np.testing.assert_allclose(run(x)[0], expected.astype("float32"), rtol=3e-7, atol=3e-7)
+
+
+@pytest.mark.parametrize(
+    "fn",
+    [
+        lambda x: jnp.exp(x) / (1 + jnp.exp(-x)) * x + x,  # much to do
+        lambda x: jnp.sin(x.astype("float64")),
+        lambda x: x.sum(),
+        lambda x: x + jnp.arange(x.shape[0]).astype(x.dtype)[:, None],
+        lambda x: jnp.where(x > 0, x, 2),
+        lambda x: x.T + 1,
+        lambda x: x.astype("bfloat16") + 1,
+        lambda x: x.astype("int32") // 3,
+        lambda x: lax.integer_pow(x, 9),
+        lambda x: (x + 1, x[0] + 1),
+    ],
+)
+def test_other_kernels_of_many_elements_are_left_to_xla(fn):
+    assert program(fn, numbers((300, 301), "float32", 0)) is None
+
+
+def test_few_elements_go_at_once_and_very_many_are_left_to_xla():
+    few, more, most = (jnp.ones(n, np.float32) for n in (100, choice.LARGEST + 1, choice.OF_THREADS + 1))
+    assert program(lambda x: x + 1, few)(few)[0].base is None
+    assert program(lambda x: x + 1, more)(more)[0].base is not None
+    assert program(lambda x: x + 1, most) is None
+
+
+def test_arguments_may_lie_anywhere():
+    x = numbers((400, 402), "float32", 0)
+    run = program(lambda x, y: x + y, x, x)
+    np.testing.assert_array_equal(run(x[:, ::-1][:, ::-1], np.asfortranarray(x))[0], x + x)
+
+
+@pytest.mark.parametrize("n", [choice.LARGEST - 3, choice.LARGEST + 3, 3 * choice.LARGEST + 1])
+def test_any_size_has_the_bits_of_its_parts(oracle, n):
+    """A size that is met for the first time, after others of the same operators, which have templates by then."""
+    x = numbers((n,), "float32", 1)[len(SPECIAL) :]
+
+    def run(t, x):
+        x = t.tensor(x, requires_grad=True)
+        y = ((x * x + 1).sin() * 3 - x).abs()
+        y.sum().backward()
+        return y.detach(), x.grad
+
+    run(torch, x[:100]), run(torch, x[: n // 2])
+    for ours, theirs, part in zip(run(torch, x), run(oracle, x), run(torch, x[-1000:])):
+        np.testing.assert_array_equal(ours.numpy()[-1000:], part.numpy())
+        np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6, atol=1e-6)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import itertools
 from collections.abc import Iterator, Sequence
 
 from .plan import Plan, rows, size
@@ -44,9 +45,9 @@ def picture(plans: Sequence[Plan]) -> str:
     most = max(max(plan.total, plan.memory_of_chip) for plan in plans)
     scale = (_WIDTH - _NAME - 10) / most
     kinds = list(dict.fromkeys(what for plan in plans for what in plan.memory))
-    colours = {what: _COLOURS[i % len(_COLOURS)] for i, what in enumerate(kinds)}
-    marks = [mark for i, plan in enumerate(plans) for mark in _bar(plan, i * _STEP + 6, scale, colours)]
     seen = [what for what in kinds if max(plan.memory.get(what, 0) for plan in plans) * scale >= 1]
+    colours = dict.fromkeys(kinds, _GREY) | dict(zip(seen, itertools.cycle(_COLOURS)))
+    marks = [mark for i, plan in enumerate(plans) for mark in _bar(plan, i * _STEP + 6, scale, colours)]
     top, columns = len(plans) * _STEP + 4, (_WIDTH - _NAME) // _KEY
     for i, what in enumerate(seen):
         x, y = _NAME + i % columns * _KEY, top + i // columns * 20

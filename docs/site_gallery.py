@@ -3,7 +3,7 @@
 For example, `examples/flow.py` becomes `gallery/flow.md` while the site is built: what the first lines of the file say,
 the curve `docs/gallery/flow.svg`, how to run it, what to change for a GPU or TPU, its time beside PyTorch and the whole
 file. Only `GROUPS` below is written by hand, and a test holds it to the files. `python -m benchmarks.gallery` draws the
-curves and measures the times.
+curves and measures the times; `python -m benchmarks.plans` draws the plans for hardware that is not here.
 """
 
 import ast
@@ -29,7 +29,6 @@ class Program:
     title: str
     device: str = ANYWHERE
     starts: str = "python -m torchgrad_jax"
-    arguments: str = ""
 
     @property
     def page(self) -> str:
@@ -37,7 +36,9 @@ class Program:
         return self.file.removesuffix(".py").replace("/", "_") + ".md"
 
 
-ALONE = "python"
+ALONE, PLANNED = "python", "python -m torchgrad_jax plan"
+RUNS = "Nothing: without `plan` it trains on the accelerator that there is. `--on` names another target, see "
+RUNS += "[accelerators](../accelerators.md#hardware-that-isnt-there)."
 PAIR = (
     "Nothing in the file: `JAX_DEFAULT_DEVICE=gpu` (or `tpu`) in the environment moves both halves. Products of "
     "float32 are exact in both, see [accelerators](../accelerators.md)."
@@ -92,9 +93,14 @@ GROUPS: dict[str, tuple[Program, ...]] = {
             "[many processes](../distributed.md).",
             "torchgrad-jax-run --nproc-per-node 2",
         ),
+    ),
+    "Plans for hardware that isn't there": (
+        Program("plan_gpt.py", "A language model on TPU v5e and v6e", RUNS, PLANNED),
+        Program("plan_resnet.py", "ResNet-50 on an H100", RUNS, PLANNED),
+        Program("plan_llama.py", "A llama of 6.7 billion parameters on 16 TPUs or 8 GPUs", RUNS, PLANNED),
         Program(
             "plan_for_a_tpu.py",
-            "A step planned for a TPU that one doesn't have",
+            "The plan of a step, asked for in the program",
             'Nothing: it needs none. Other targets are `"h100"`, `"v6e:4x4"` and [more](../accelerators.md).',
             ALONE,
         ),
@@ -144,6 +150,12 @@ def measured() -> dict[str, Any]:
     return json.loads((ROOT / "docs" / "gallery" / "measured.json").read_text(encoding="utf-8"))
 
 
+def planned(program: Program) -> dict[str, Any]:
+    """What `python -m benchmarks.plans` wrote for a program: its plans, and what they took."""
+    file = ROOT / "docs" / "gallery" / f"{Path(program.file).stem}.json"
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def index() -> str:
     """The page that leads to the others: a card for each program, with its picture if it has one."""
     parts = [
@@ -169,7 +181,7 @@ def text(program: Program) -> str:
         parts.append(f"![{_shown(program)}]({picture})\n")
     parts.append("```sh\n" + "\n".join(_commands(program)) + "\n```\n")
     parts.append(f"**On a GPU or TPU:** {program.device}\n")
-    parts.append(_times(program))
+    parts.append(_plan(program) if program.starts == PLANNED else _times(program))
     parts.append(f"## The program\n\n[examples/{program.file}](../source/examples/{program.file}.txt)\n")
     parts.append(f"```python\n{_code(source)}```\n")
     return "\n".join(part for part in parts if part)
@@ -180,6 +192,8 @@ def _commands(program: Program) -> list[str]:
     if program.file.startswith("pairs/"):
         return [f"python examples/pairs {Path(program.file).stem}"]
     commands = [f"{program.starts} examples/{program.file}"]
+    if program.starts == PLANNED:
+        return [f"{commands[0]} {planned(program)['arguments']}"]
     if program.starts == Program.starts:
         commands.append(f"python -m torchgrad_jax compare examples/{program.file}")
     return commands
@@ -199,6 +213,8 @@ def _above(picture: str) -> str:
 def _shown(program: Program) -> str:
     if program.file.startswith("pairs/"):
         return "Loss curves in PyTorch, here eager, here compiled and in JAX, which lie on one another"
+    if program.starts == PLANNED:
+        return "The memory that a step takes on each device, by what it is for, in a frame that is the device's memory"
     return "What the program prints in each step, under PyTorch and here: the curves lie on one another"
 
 
@@ -211,6 +227,18 @@ def _times(program: Program) -> str:
     return (
         f"**Time:** {row['here']:.1f} CPU seconds for the whole program here, {row['torch']:.1f} under PyTorch (with "
         f"imports, kernels known from an earlier run; {all_of_them['on']}).\n"
+    )
+
+
+def _plan(program: Program) -> str:
+    """The figures of a plan, and what they took."""
+    from torchgrad_jax._bridge.compile.plans.plan import Plan, report  # takes a while
+
+    found = planned(program)
+    figures = "\n".join(report([Plan.from_json(json.dumps(plan)) for plan in found["plans"]]))
+    return (
+        f"## The plan\n\n```text\n{figures}\n```\n\nIt took {found['seconds'] / 60:.1f} minutes, "
+        f"{found['processor_seconds'] / 60:.1f} of a processor, and {found['peak_gib']} GiB ({found['on']}).\n"
     )
 
 

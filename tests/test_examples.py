@@ -8,6 +8,7 @@ import os
 import runpy
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import jax
@@ -26,6 +27,9 @@ PROGRAMS = {
     "force_field.py": ([], "energy drifts by 0.0"),
     # Without the compilers it says which package has them.
     "plan_for_a_tpu.py": ([], "v5e:2x2"),
+    "plan_gpt.py": (["--layers=2", "--width=24", "--tokens=40", "--length=16", "--steps=2"], "step 1  loss 3."),
+    "plan_llama.py": (["--layers=2", "--width=64", "--tokens=40", "--length=16", "--steps=2"], "step 1  loss 3."),
+    "plan_resnet.py": (["--blocks", "1", "1", "--width=4", "--size=32", "--batch=2", "--steps=2"], "step 1  loss "),
     "port_to_jax_tested.py": ([], "values and gradients agree, with"),
     "sharded_training.py": ([], "as on one device: True\nas on one device: True\nas on one device: True"),
     "train_cnn.py": (["--epochs", "4", "--examples", "500", "--compile"], "accuracy"),
@@ -33,8 +37,10 @@ PROGRAMS = {
 }
 ECOSYSTEM = {"flax_in_a_torch_loop.py", "optax_beside_optim.py", "port_to_flax.py"}
 """Programs that need the ecosystem extra."""
+PACKAGES = ROOT / "build" / "packages"
+"""Where `python -m compat_suite packages --name transformers` installs that package."""
 # Programs written for PyTorch, which the runner starts.
-RUN = {"train_cnn.py": ["-m", "torchgrad_jax"]}
+RUN = {name: ["-m", "torchgrad_jax"] for name in ("plan_gpt.py", "plan_llama.py", "plan_resnet.py", "train_cnn.py")}
 
 
 def test_every_example_is_run():
@@ -47,9 +53,12 @@ def test_example(name):
     if name in ECOSYSTEM:
         pytest.importorskip("flax", reason="needs the ecosystem extra")
         pytest.importorskip("optax", reason="needs the ecosystem extra")
+    if name == "plan_llama.py" and find_spec("transformers") is None and not (PACKAGES / "transformers").is_dir():
+        pytest.skip("needs transformers: python -m compat_suite packages --name transformers")
     arguments, expected = PROGRAMS[name]
     # The programs choose XLA's options themselves, such as how many devices stand in for accelerators.
     env = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    env["PYTHONPATH"] = os.pathsep.join([*filter(None, [env.get("PYTHONPATH")]), str(PACKAGES)])
     done = subprocess.run(
         [sys.executable, *RUN.get(name, ()), EXAMPLES / name, *arguments],
         cwd=ROOT,

@@ -8,9 +8,11 @@ import pytest
 import torchgrad_jax as torch
 from tests.targets.test_plans import SMALL
 from torchgrad_jax import nn
+from torchgrad_jax._bridge.compile.inspection import compile_together
 from torchgrad_jax._bridge.compile.plans.chips import CHIPS
-from torchgrad_jax._bridge.compile.plans.layers import equal_layers, only_first, plan_by_layers
+from torchgrad_jax._bridge.compile.plans.layers import Layers, equal_layers, extended, only_first
 from torchgrad_jax._bridge.compile.plans.plan import Exchange, Held, report
+from torchgrad_jax._core.jax.private import COMPILATION_CACHE
 
 
 class Net(nn.Module):
@@ -63,23 +65,21 @@ def test_all_layers_are_back_also_after_an_error():
     assert [*dict(net.layers.named_children())] == [str(i) for i in range(8)]
 
 
+def with_layers(n):
+    return dataclasses.replace(
+        SMALL,
+        memory={"parameters": 100 + 10 * n, "temporary": 7},
+        flops=1e12 * n,
+        bytes=1e9,
+        held=[Held("loss", 1, 64), Held("layer", n, 30 * n)],
+        exchanges=[Exchange("all-gather", "f32[2]", n - 2, 8 * (n - 2))],
+        emulated=[],
+        kernels=3 + 5 * n,
+    )
+
+
 def test_a_line_goes_through_two_plans():
-    net = Net()
-
-    def plan():
-        n = len(net.layers)
-        return dataclasses.replace(
-            SMALL,
-            memory={"parameters": 100 + 10 * n, "temporary": 7},
-            flops=1e12 * n,
-            bytes=1e9,
-            held=[Held("loss", 1, 64), Held("layer", n, 30 * n)],
-            exchanges=[Exchange("all-gather", "f32[2]", n - 2, 8 * (n - 2))],
-            emulated=[],
-            kernels=3 + 5 * n,
-        )
-
-    found = plan_by_layers(step_of(net), CHIPS["v5e"], plan)
+    found = extended(Layers("net.layers", None, 8), CHIPS["v5e"], with_layers(2), with_layers(4))
     assert found.memory == {"parameters": 180, "temporary": 7}
     assert (found.flops, found.bytes, found.kernels) == (8e12, 1e9, 43)
     assert found.seconds == 8e12 / CHIPS["v5e"].flops
@@ -91,6 +91,18 @@ def test_a_line_goes_through_two_plans():
         "\n".join(report([found, SMALL])),
         re.MULTILINE,
     )
+
+
+def test_programs_are_compiled_at_once_and_files_stay_as_they_were():
+    """Each part of a plan, and its backward pass, has the program that is made of it."""
+    x = torch.ones(3, requires_grad=True)
+    lows = [torch.compile(lambda x, n=n: x * n).lower(x) for n in (2.0, 3.0)]
+    before = COMPILATION_CACHE._cache
+    compile_together(lows)
+    assert COMPILATION_CACHE._cache is before
+    for low, n in zip(lows, ("2", "3")):
+        assert f"constant({n})" in low.optimized_text()
+        assert low.backward._compiled is not None
 
 
 def test_the_plan_by_layers_is_that_of_the_whole_model(tpu):

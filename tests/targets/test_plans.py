@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 
@@ -13,7 +14,7 @@ from torchgrad_jax import interop
 from torchgrad_jax._alias import plan as command
 from torchgrad_jax._bridge.compile.inspection import Collective
 from torchgrad_jax._bridge.compile.plans.chips import CHIPS
-from torchgrad_jax._bridge.compile.plans.page import page
+from torchgrad_jax._bridge.compile.plans.page import page, picture
 from torchgrad_jax._bridge.compile.plans.plan import (
     Emulated,
     Exchange,
@@ -95,9 +96,20 @@ def test_a_page_has_a_bar_for_each_target_and_escapes_what_it_shows():
     text = page("a<b>.py", [SMALL, LARGE])
     assert "a&lt;b&gt;.py" in text
     assert "<b>" not in text
-    assert text.count("class=frame") == 2
+    assert text.count('fill="none"') == 2
     assert "<title>optimizer: 6 GiB</title>" in text
     assert "it does not fit" in text
+
+
+def test_a_picture_stands_alone_and_names_what_can_be_seen():
+    drawn = ElementTree.fromstring(picture([SMALL, dataclasses.replace(LARGE, memory=LARGE.memory | {"numbers": 8})]))
+    words = [x.text for x in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    assert words[0] == SMALL.target
+    assert "optimizer" in words
+    assert "numbers" not in words
+    frames = [x for x in drawn.iter("{http://www.w3.org/2000/svg}rect") if x.get("fill") == "none"]
+    widths = [float(x.get("width")) for x in frames]
+    assert widths[0] / widths[1] == pytest.approx(SMALL.memory_of_chip / LARGE.memory_of_chip, rel=0.01)
 
 
 @pytest.mark.parametrize("number, text", [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (16 << 30, "16 GiB"),

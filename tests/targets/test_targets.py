@@ -143,6 +143,18 @@ def test_loaders_shuffle_on_this_machine_what_lies_on_the_target(tpu):
     assert [(x.shape, str(x.device)) for x in batches] == [((2, 2), "tpu:0")] * 3
 
 
+def test_a_step_with_buckets_is_planned_for_the_sizes_that_it_is_padded_to(tpu):
+    def scaled(x, length_mask):
+        return ((x @ x.new_ones(64, 64)).tanh() * length_mask[:64]).sum()
+
+    with tpu:
+        step = torch.compile(scaled, buckets={"length": (64, 1 << 20)}, shapes={"x": "_, length"})
+        x = torch.randn(8, 50, device="tpu")
+        plan = step.plan(x)
+        assert plan.memory["arguments"] == 8 * 64 * 4 + 64
+        assert step.largest_batch(x) > 1 << 20
+
+
 def test_a_name_that_there_is_not(tpu):
     with pytest.raises(ValueError, match=r"there is no hardware of the name 'v9:2x2'.*h100:8"):
         interop.target("v9:2x2")

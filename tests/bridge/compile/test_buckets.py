@@ -2,9 +2,11 @@
 
 import itertools
 
+import jax
 import pytest
 
 import torchgrad_jax as torch
+from torchgrad_jax._core.jax import programs_ahead
 
 SHAPES = {"x": "_, length", "y": "_, length"}
 
@@ -69,6 +71,33 @@ def test_many_and_lower():
     xs, ys = torch.randn(3, 2, 5), torch.randn(3, 2, 5)
     torch.testing.assert_close(f.many(xs, ys), (xs - ys).square().mean((1, 2)))
     assert "2x8" in f.lower(xs[0], ys[0]).as_text()
+
+
+def test_a_file_has_the_program_of_the_bucket_that_arguments_are_padded_to(tmp_path, monkeypatch):
+    """And a step that loads the files of all its buckets compiles none of their programs."""
+    added = {}
+    monkeypatch.setattr(programs_ahead, "add", lambda key, value: added.update({key: value}))
+    f = bucketed(error)
+    for columns in (3, 4, 7):
+        f.save(tmp_path / f"{columns}.bin", torch.ones(2, columns), torch.ones(2, columns))
+        f.load(tmp_path / f"{columns}.bin")
+    assert len(added) == 2
+    assert f.counts["run"] == 0
+    low = f.lower(torch.ones(2, 6), torch.ones(2, 6))
+    kind = programs_ahead.kind_of(jax.local_devices()[0])
+    assert programs_ahead.key_of(low.as_jax().compiler_ir("stablehlo"), kind) in added
+    with pytest.raises(ValueError, match=r"more than the largest of its buckets"):
+        f.save(tmp_path / "none.bin", torch.ones(2, 9), torch.ones(2, 9))
+    assert not (tmp_path / "none.bin").exists()
+
+
+def test_the_mask_is_where_its_argument_is():
+    """A mask on another device than the tensors could not be multiplied by them."""
+    f = bucketed(error)
+    x = torch.empty(2, 3, device="meta")
+    assert f(x, x).device.type == "meta"
+    with torch.device("meta"):
+        assert f(torch.ones(2, 3, device="cpu"), torch.zeros(2, 3, device="cpu")).item() == 1.0
 
 
 REFUSED = {

@@ -11,20 +11,23 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import types
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..._core.arrays import devices, dtypes
+from ..._core.arrays import dtypes
 from ..._core.arrays.meta import meta
-from ..._core.arrays.transfer import put
+from ..._core.arrays.transfer import place, put
 from ..._core.state import MODES
 from ..._engine.entry.bind import ops
 from ..._engine.graph.history import requires_grad_of
 from ..._engine.memory.strided import read
 from ..._engine.memory.tensor import Tensor, make
+from .plans.batches import largest_batch_of
+from .plans.plan import Plan
 
 
 class Bucketed:
@@ -91,6 +94,25 @@ class Bucketed:
         args, kwargs = self.padded(args, kwargs, None)
         return self.compiled.lower(*args, **kwargs)
 
+    def save(self, path: str | os.PathLike[str], /, *args: Any, **kwargs: Any) -> None:
+        """As `Compiled.save`: the file has the program of the bucket that these arguments are padded to."""
+        args, kwargs = self.padded(args, kwargs, None)
+        self.compiled.save(path, *args, **kwargs)
+
+    def plan(self, *args: Any, **kwargs: Any) -> Plan:
+        """As `Compiled.plan`."""
+        args, kwargs = self.padded(args, kwargs, None)
+        return self.compiled.plan(*args, **kwargs)
+
+    def plan_by_layers(self, *args: Any, **kwargs: Any) -> Plan:
+        """As `Compiled.plan_by_layers`."""
+        args, kwargs = self.padded(args, kwargs, None)
+        return self.compiled.plan_by_layers(*args, **kwargs)
+
+    def largest_batch(self, *args: Any, **kwargs: Any) -> int:
+        """As `Compiled.largest_batch`, for the batch of arguments that are not padded yet."""
+        return largest_batch_of(self, args, kwargs)
+
     def padded(
         self, args: Any, kwargs: Any, rows: int | None, padded: list[tuple[Tensor, Tensor]] | None = None
     ) -> Any:
@@ -117,7 +139,7 @@ class Bucketed:
                 given.arguments[arg] = y = _padded(x, now)
                 if padded is not None and y is not x:
                     padded.append((x, y))
-        masks = {f"{name}_mask": _mask(sizes[name][0], size, rows) for name, size in wanted.items()}
+        masks = {f"{name}_mask": self._mask(given.arguments, *sizes[name], wanted[name], rows) for name in wanted}
         named = {k: m for k, m in masks.items() if k in self._signature.parameters}
         given.arguments.update(named)
         return given.args, {**given.kwargs, **{k: m for k, m in masks.items() if k not in named}}
@@ -154,6 +176,13 @@ class Bucketed:
         if missing := [name for name in self.buckets if name not in sizes]:
             raise TypeError(f"torch.compile: no argument of this call has the dimension {missing[0]!r}")
         return sizes
+
+    @staticmethod
+    def _mask(given: Mapping[str, Any], size: int, arg: str, bucket: int, rows: int | None) -> Tensor:
+        """What is no padding, on the device of an argument; once for each of the steps of `many`."""
+        m = meta((bucket,), dtypes.bool_, given[arg].device)
+        mask = make(place(lambda _: np.arange(bucket) < size, m), m)
+        return mask if rows is None else mask.expand(rows, bucket)
 
     def _bucket(self, name: str, size: int, arg: str) -> int:
         """The smallest bucket for a size."""
@@ -201,10 +230,3 @@ def _write_back(padded: Sequence[tuple[Tensor, Tensor]]) -> None:
     for x, y in padded:
         if y._version:
             x.copy_(y[tuple(map(slice, x.shape))])
-
-
-def _mask(size: int, bucket: int, rows: int | None) -> Tensor:
-    """Return what is no padding; once for each of the steps of `many`."""
-    m = meta((bucket,), dtypes.bool_, devices.default_device())
-    mask = make(put(np.arange(bucket) < size, m.device), m)
-    return mask if rows is None else mask.expand(rows, bucket)

@@ -41,8 +41,7 @@ from .function_modes import autocast_off
 from .inspection import Lowered, ProgramInspected, explanation, folded, lowered
 from .many_steps import Batches, StepsDone, run_all
 from .patience import Patience
-from .plans.batches import largest_batch, plans_of
-from .plans.chips import device_of
+from .plans.batches import largest_batch_of
 from .plans.layers import plan_by_layers
 from .plans.plan import Plan, plan_of
 from .program.donation import IN_PARTS
@@ -290,11 +289,7 @@ class Compiled:
         Raises:
             RuntimeError: if there is no target, or if the function runs eagerly.
         """
-        target = self._target()
-        tensors = [x for x in jax.tree.leaves((args, kwargs)) if isinstance(x, Tensor)]
-        if tensors and all(t._m.device.type == "meta" for t in tensors):
-            self(*args, **kwargs)
-        return plan_of(target, self.lower(*args, **kwargs))
+        return plan_of(self._target(), self._lower_later(args, kwargs))
 
     def plan_by_layers(self, *args: Any, **kwargs: Any) -> Plan:
         """Plan a model with many equal layers: 2 of them are compiled, then 4, and a line gives the others.
@@ -307,7 +302,7 @@ class Compiled:
         Raises:
             RuntimeError: as `plan`, and if the function reaches no list of more than 4 equal layers.
         """
-        return plan_by_layers(self.fn, device_of(self._target()), lambda: self.plan(*args, **kwargs))
+        return plan_by_layers(self._target(), self.fn, lambda: self._lower_later(args, kwargs))
 
     def largest_batch(self, *args: Any, **kwargs: Any) -> int:
         """Return with how many samples the program fits into the memory of `interop.target`; see `plan`.
@@ -324,8 +319,14 @@ class Compiled:
         Raises:
             RuntimeError: if there is no target, if the function runs eagerly, or if no argument has a batch.
         """
-        first = self.plan(*args, **kwargs)
-        return largest_batch(plans_of(self._target(), self.lower), (args, kwargs), first)
+        return largest_batch_of(self, args, kwargs)
+
+    def _lower_later(self, args: Any, kwargs: Any) -> Lowered:
+        """Return the program of the calls after the first one, which is made where it is one on shapes alone."""
+        tensors = [x for x in jax.tree.leaves((args, kwargs)) if isinstance(x, Tensor)]
+        if tensors and all(t._m.device.type == "meta" for t in tensors):
+            self(*args, **kwargs)
+        return self.lower(*args, **kwargs)
 
     @staticmethod
     def _target() -> Target:

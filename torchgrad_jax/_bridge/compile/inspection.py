@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from ..._core.jax.kernel_files import compiled_without_files
 from ..._core.jax.own_kernels import PREFIX
 from ..._core.jax.target import compiled, like, lower
 from ..._core.state import MODES
@@ -101,6 +102,13 @@ class Lowered:
 
     def __repr__(self) -> str:
         return f"<Lowered: {len(self.as_text().splitlines())} lines of StableHLO>"
+
+
+def compile_together(lows: Sequence[Lowered]) -> None:
+    """Compile programs for the target in use, and those of their backward passes, at once."""
+    parts = [part for low in lows for part in (low, low.backward) if part is not None]
+    for part, program in zip(parts, compiled_without_files([part._lowered for part in parts])):
+        part._compiled = program
 
 
 def lowered(entry: Entry, inputs: Sequence[Any], fn: Any) -> Lowered:

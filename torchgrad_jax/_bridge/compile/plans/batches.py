@@ -17,6 +17,7 @@ from typing import Any
 from ...._core.arrays import tree
 from ...._core.errors.messages import Unsupported
 from ...._core.jax.target import Target
+from ...._core.state import MODES
 from ...._engine.memory.tensor import Tensor
 from ...._functions.create import empty
 from ..inspection import Lowered
@@ -87,4 +88,10 @@ def largest_batch(plan_with: Callable[[Any], Plan], args: Any, plan: Plan | None
     return best
 
 
-__all__ = ["batch_of", "largest_batch", "plans_of", "with_batch"]
+def largest_batch_of(step: Any, args: Any, kwargs: Any) -> int:
+    """Return with how many samples a compiled function fits into the memory of the target in use; see `Compiled`."""
+    first = step.plan(*args, **kwargs)
+    return largest_batch(plans_of(MODES.target, step.lower), (args, kwargs), first)
+
+
+__all__ = ["batch_of", "largest_batch", "largest_batch_of", "plans_of", "with_batch"]

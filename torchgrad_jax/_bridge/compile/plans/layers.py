@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from ...._core.errors.messages import Unsupported
 from ...._core.jax.target import Target
 from ...._core.signals import contextmanager
-from ..inspection import reachable
+from ..inspection import Lowered, compile_together, reachable
 from .chips import Chip, device_of
 from .plan import Plan, least_time, plan_of
 
@@ -83,32 +83,26 @@ def only_first(layers: Layers, count: int) -> Iterator[None]:
         held.update(before)
 
 
-def plan_by_layers(fn: Any, chip: Chip, plan: Callable[[], Plan]) -> Plan:
+def plan_by_layers(target: Target, fn: Any, lower: Callable[[], Lowered]) -> Plan:
     """Return the plan of a function's model, of whose equal layers a few are compiled.
 
     Args:
+        target: the hardware.
         fn: the function.
-        chip: a device of the target.
-        plan: plans the model as it is.
+        lower: gives the function's program for the model as it is.
     """
     layers = equal_layers(fn)
-    found = []
+    lows = []
     for count in (_FEW, _MORE):
         with only_first(layers, count):
-            found.append(plan())
-    return extended(layers, chip, *found)
+            lows.append(lower())
+    compile_together(lows)
+    return extended(layers, device_of(target), *(plan_of(target, low) for low in lows))
 
 
 def plans_by_layers(target: Target, compiled: Any) -> Callable[[Any], Plan]:
     """Return what plans a step on a target for arguments, `(args, kwargs)`, by a few of its model's equal layers."""
-
-    def plan_with(given: Any) -> Plan:
-        def plan() -> Plan:
-            return plan_of(target, compiled.lower(*given[0], **given[1]))
-
-        return plan_by_layers(compiled.fn, device_of(target), plan)
-
-    return plan_with
+    return lambda given: plan_by_layers(target, compiled.fn, lambda: compiled.lower(*given[0], **given[1]))
 
 
 def extended(layers: Layers, chip: Chip, few: Plan, more: Plan) -> Plan:

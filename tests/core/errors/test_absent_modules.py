@@ -40,10 +40,10 @@ assert sparse is tg.sparse
 assert torch.onnx.operators.shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
 assert parse_args("v", "i")(len) is len
 from torch.ao.quantization import FakeQuantizeBase, ObserverBase
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.distributed.rpc import RRef
 from torch.utils.data.datapipes.iter.combinatorics import ShufflerIterDataPipe
 
-kinds = FakeQuantizeBase, ObserverBase, HuggingFaceStorageReader, ShufflerIterDataPipe, torch._C.Graph, torch._C.Value
+kinds = FakeQuantizeBase, ObserverBase, RRef, ShufflerIterDataPipe, torch._C.Graph, torch._C.Value
 for kind in kinds:
     assert not isinstance(torch.nn.Linear(2, 2), kind)
     derived = type("Derived", (kind,), {})

@@ -166,13 +166,6 @@ MODULES: dict[str, Absent] = {
     ),
     "distributed.tensor.device_mesh": Absent("use torch.distributed.device_mesh", "DeviceMesh init_device_mesh"),
     "distributed.tensor.parallel.loss": Absent("use torch.distributed.tensor.parallel", "loss_parallel"),
-    "distributed.checkpoint._consolidate_hf_safetensors": Absent(
-        "checkpoints of many processes are not written as safetensors", "consolidate_safetensors_files"
-    ),
-    "distributed.checkpoint.hf_storage": Absent(
-        "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
-        "HuggingFaceStorageReader HuggingFaceStorageWriter",
-    ),
     **dict.fromkeys(("fx.passes", "fx.passes.infra", "fx.passes.utils", "fx.experimental"), Absent(_PASSES)),
     # Programs read what a pass of their own returned.
     "fx.passes.infra.pass_base": Absent(

@@ -90,12 +90,7 @@ def joined_by_all(m, d):
 
 
 def state(m):
-    return {
-        "a": m.arange(6.0).reshape(2, 3),
-        "b": m.ones(2, 3).to(m.bfloat16),
-        "c": m.tensor(7),
-        "d": m.zeros(0, 2),
-    }
+    return {"a": m.arange(6.0).reshape(2, 3), "b": m.ones(2, 3).to(m.bfloat16), "c": m.tensor(7), "d": m.zeros(0, 2)}
 
 
 @pytest.mark.oracle

@@ -81,14 +81,3 @@ def test_tensors_that_carry_their_mask_are_refused():
             getattr(tg.masked, name)(x, x > 0)
     assert not tg.masked.is_masked_tensor(x)
     assert not isinstance(x, vars(tg.masked)["MaskedTensor"])
-
-
-def test_names_of_distributed_say_what_to_use_instead():
-    from torchgrad_jax.distributed import checkpoint
-    from torchgrad_jax.distributed.tensor import debug
-
-    for name in ("HuggingFaceStorageReader", "HuggingFaceStorageWriter"):
-        with pytest.raises(NotImplementedError, match="use FileSystemWriter and FileSystemReader"):
-            getattr(checkpoint, name)("folder")
-    with pytest.raises(NotImplementedError, match=r"lower\(\*args\)\.collectives\(\) counts"):
-        debug.CommDebugMode()

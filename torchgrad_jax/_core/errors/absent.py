@@ -158,8 +158,8 @@ MODULES: dict[str, Absent] = {
         answers={"is_available": False},
     ),
     "distributed.autograd": Absent(_REMOTE, "backward context get_gradients", answers={"is_available": False}),
-    "distributed._composable.replicate": Absent(
-        "modules are wrapped for several processes; use DistributedDataParallel", "replicate"
+    "distributed._composable.replicate_with_fsdp": Absent(
+        "use replicate of torch.distributed._composable", "replicate replicate_mesh"
     ),
     "distributed.algorithms.model_averaging.hierarchical_model_averager": Absent(
         "parameters are averaged over one group; use PeriodicModelAverager", "HierarchicalModelAverager"

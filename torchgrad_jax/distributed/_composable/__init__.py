@@ -2,7 +2,8 @@
 
 from ..._core.errors.messages import missing as _missing
 from .fsdp import fully_shard as fully_shard
+from .replicate import replicate as replicate
 
-__all__ = ["fully_shard"]
+__all__ = ["fully_shard", "replicate"]
 
 __getattr__ = _missing(__name__)

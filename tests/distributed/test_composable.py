@@ -77,6 +77,29 @@ def refused(m, d):
 
 
 @together
+def checkpointed(m, d):
+    calls = []
+
+    class Block(m.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = m.nn.Parameter(m.arange(3.0))
+
+        def forward(self, x, scale=1.0):
+            calls.append(1)
+            return (x * self.w).sin() * scale
+
+    checkpoint, block = composable(m).checkpoint, Block()
+    net = checkpoint(block)
+    out = net(m.ones(3), scale=2.0).sum()
+    before = len(calls)
+    out.backward()
+    errors = [complaint(lambda: checkpoint(Block(), use_reentrant=True))]
+    errors += [complaint(lambda: checkpoint(Block(), speed=1)), complaint(lambda: checkpoint(block))[0]]
+    return net is block, list(net.state_dict()), before, len(calls), block.w.grad, type(net).__name__, errors
+
+
+@together
 def collectives_that_are_called(m, d):
     debug = importlib.import_module(m.__name__ + ".distributed.tensor.debug")
     functional = importlib.import_module(m.__name__ + ".distributed._functional_collectives")

@@ -192,7 +192,10 @@ SUITES = {
             "ptwt", "ptwt", "6c3b62c1fe02", repository="v0lta/PyTorch-Wavelet-Toolbox", path=("src", "."),
             also="pywavelets more-itertools scipy", install=False,
         ),
-        Suite("roma", "roma", "8ce9ed98f6bd", repository="naver/roma", tests=("test",), install=False),
+        Suite(
+            "roma", "roma", "8ce9ed98f6bd", repository="naver/roma", tests=("test",), install=False,
+            args=("--rootdir=test", "--import-mode=importlib"),
+        ),
         Suite(
             "singd", "singd", "1ac69a3590e7", repository="f-dangel/singd", tests=("test",), args=_VISION,
             also="einops torchvision==0.29.2 pillow memory_profiler psutil", install=False,

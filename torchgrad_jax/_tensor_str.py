@@ -43,6 +43,13 @@ def _tensor_str(self: Any, indent: int) -> str:
     return printing.contents(shown, self.dtype.name, shape, indent)
 
 
+class _Formatter(printing.Formatter):
+    """The text of a number as it would stand among the elements of a tensor, as `_Formatter(x).format(0.5)`."""
+
+    def __init__(self, tensor: Any) -> None:
+        super().__init__(np.asarray(read(tensor)), tensor.dtype.name)
+
+
 _add_suffixes = printing.append_suffixes
 
 

@@ -167,7 +167,7 @@ class CustomOverload(OpOverload):
     @property
     def overloadpacket(self) -> OpOverloadPacket:
         """The operator with all its overloads."""
-        return _CustomPacket(self._namespace, self._opname)
+        return _custom_packet(self._namespace, self._opname)
 
 
 class _CustomPacket(OpOverloadPacket):
@@ -199,16 +199,28 @@ class _CustomPacket(OpOverloadPacket):
         return known
 
 
+@functools.cache
+def _custom_packet(namespace: str, name: str) -> _CustomPacket:
+    """The one object for an operator that the user has registered, so that it may be a key."""
+    return _CustomPacket(namespace, name)
+
+
+@functools.cache
+def _packet(namespace: str, name: str) -> OpOverloadPacket:
+    """The one object for an operator of a namespace of this package."""
+    return OpOverloadPacket(namespace, name)
+
+
 class _CustomNamespace:
     def __init__(self, name: str) -> None:
         self._name = name
 
     def __getattr__(self, name: str) -> OpOverloadPacket:
         if name in NAMESPACES.get(f"ops.{self._name}", ()):
-            return OpOverloadPacket(self._name, name)
+            return _packet(self._name, name)
         if name not in OPERATORS.get(self._name, {}):
             raise AttributeError(f"'_OpNamespace' '{self._name}' object has no attribute '{name}'")
-        return _CustomPacket(self._name, name)
+        return _custom_packet(self._name, name)
 
     def __dir__(self) -> list[str]:
         return sorted(OPERATORS.get(self._name, {}))
@@ -259,7 +271,7 @@ def _custom_namespace(name: str) -> _CustomNamespace:
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("_c10d_functional", "c10d_functional"):
+    if name in ("_c10d_functional", "c10d", "c10d_functional"):
         _define("collectives")
     # Tools ask every module for names of their own.
     own = name.startswith(("_", "pytest")) or name in ("loaded_libraries", "import_module")

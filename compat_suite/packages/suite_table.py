@@ -14,6 +14,8 @@ class Suite:
     package: str
     version: str
     tests: tuple[str, ...] = ("tests",)
+    repository: str = ""
+    """Where to clone from if the archive of the package has no tests; `version` is the commit then."""
     also: str = ""
     """What else is imported, named in full: a resolver would install another torch beside the one to compare with."""
     ignore: tuple[str, ...] = ()
@@ -35,6 +37,11 @@ class Suite:
     def pinned(self) -> str:
         """For pip."""
         return f"{self.package}=={self.version}"
+
+    @property
+    def shown(self) -> str:
+        """For a table."""
+        return f"{self.package} at {self.version}" if self.repository else f"{self.package} {self.version}"
 
 
 _GP = "jaxtyping wadler-lindig scikit-learn joblib threadpoolctl narwhals scipy mpmath"
@@ -169,5 +176,54 @@ SUITES = {
         Suite("vit_pytorch", "vit-pytorch", "1.26.11", also="einops torchvision==0.29.2 pillow"),
         Suite("xitorch", "xitorch", "0.5.1", tests=("xitorch/_tests",), also="scipy"),
         Suite("zuko", "zuko", "1.6.0"),
+        # From repositories: these archives have no tests.
+        Suite(
+            "cola", "cola-ml", "4810da7a4ff4", repository="wilson-labs/cola", install=False,
+            also="tqdm cola-plum-dispatch optree scipy beartype",
+        ),
+        Suite(
+            "pfhedge", "pfhedge", "1fc08c73756b", repository="pfnet-research/pfhedge", also="tqdm", install=False,
+        ),
+        Suite(
+            "posteriors", "posteriors", "769204273520", repository="normal-computing/posteriors", install=False,
+            also="torchopt==0.7.3 optree tensordict cloudpickle pyvers importlib-metadata zipp orjson",
+        ),
+        Suite(
+            "ptwt", "ptwt", "6c3b62c1fe02", repository="v0lta/PyTorch-Wavelet-Toolbox", path=("src", "."),
+            also="pywavelets more-itertools scipy", install=False,
+        ),
+        Suite(
+            "roma", "roma", "8ce9ed98f6bd", repository="naver/roma", tests=("test",), install=False,
+            args=("--rootdir=test", "--import-mode=importlib"),
+        ),
+        Suite(
+            "singd", "singd", "1ac69a3590e7", repository="f-dangel/singd", tests=("test",), args=_VISION,
+            also="einops torchvision==0.29.2 pillow memory_profiler psutil", install=False,
+        ),
+        Suite(
+            "torch_struct", "torch-struct", "7146de5659ff", repository="harvardnlp/pytorch-struct", install=False,
+            also="hypothesis sortedcontainers attrs",
+        ),
+        Suite(
+            "torchlpc", "torchlpc", "6085304d5573", repository="yoyololicon/torchlpc", also="numba llvmlite",
+            install=False,
+        ),
+        Suite(
+            "zennit", "zennit", "6204e31e1d5d", repository="chr5tphr/zennit", path=("src", "."), args=_VISION,
+            also="torchvision==0.29.2 pillow click", install=False,
+        ),
+        Suite(
+            "memcnn", "memcnn", "439ac2673093", repository="silvandeleemput/memcnn", tests=("memcnn",), args=_VISION,
+            also="torchvision==0.29.2 pillow tqdm SimpleITK", install=False,
+        ),
+        Suite(
+            "neurodiffeq", "neurodiffeq", "9f6d6e318ce9", repository="NeuroDiffGym/neurodiffeq", install=False,
+            also=f"seaborn dill ordered_set requests tqdm scipy {_BOARD} {_PLOT} pandas pytz tzdata",
+        ),
+        Suite(
+            "qpth", "qpth", "528e9f629c7d", repository="locuslab/qpth", tests=("test.py",), install=False,
+            also="cvxpy osqp clarabel scs scipy jinja2 markupsafe joblib",
+        ),
+        Suite("pot", "pot", "0.9.7", tests=("test",), also="scipy"),
     )
 }  # fmt: skip

@@ -53,8 +53,7 @@ def fetch(suite: Suite, site: Path) -> Path:
     want = " ".join((suite.pinned, suite.also))
     if not done.exists() or done.read_text(encoding="utf-8") != want:
         pip = [sys.executable, "-m", "pip", "--quiet"]
-        source = ["download", "--no-deps", "--no-binary", suite.package, "-d", str(folder), suite.pinned]
-        subprocess.run([*pip, *source], check=True)
+        _fetch_source(suite, folder, pip)
         installed = [*([suite.pinned] if suite.install else []), *suite.also.split()]
         if installed:
             target = ["install", "--no-deps", "--upgrade", "--target", str(folder / "site"), *installed]
@@ -63,6 +62,24 @@ def fetch(suite: Suite, site: Path) -> Path:
             archive.extractall(folder / "source", filter="data")
         done.write_text(want, encoding="utf-8")
     return next((folder / "source").iterdir())
+
+
+def _fetch_source(suite: Suite, folder: Path, pip: Sequence[str]) -> None:
+    """Put the source archive of a suite into a folder, unless a copy of its repository lies there."""
+    if not suite.repository:
+        source = ["download", "--no-deps", "--no-binary", suite.package, "-d", str(folder), suite.pinned]
+        subprocess.run([*pip, *source], check=True)
+    elif not any(folder.glob("*.tar.gz")):
+        clone = folder / "clone"
+        subprocess.run(["git", "clone", "--quiet", f"https://github.com/{suite.repository}", str(clone)], check=True)
+        archive = [
+            "archive",
+            "--format=tar.gz",
+            f"--prefix={suite.name}-{suite.version}/",
+            "-o",
+            str(folder / f"{suite.name}.tar.gz"),
+        ]
+        subprocess.run(["git", "-C", str(clone), *archive, suite.version], check=True)
 
 
 def files(suite: Suite, source: Path) -> Iterator[Path]:
@@ -157,9 +174,7 @@ def known(suite: Suite, site: Path, name: str, run: Any) -> dict[str, str]:
 def page(verdicts: Sequence[Verdict]) -> str:
     """docs/suites.md."""
     rows = [
-        f"| {SUITES[v.name].pinned.replace('==', ' ')} | {v.passing} | {v.passing - len(v.differing)} | "
-        f"{v.share:.1f} % |"
-        for v in verdicts
+        f"| {SUITES[v.name].shown} | {v.passing} | {v.passing - len(v.differing)} | {v.share:.1f} % |" for v in verdicts
     ]
     details = []
     for verdict in verdicts:

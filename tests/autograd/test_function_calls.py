@@ -255,6 +255,37 @@ def vmap_static(m):
 
 
 @program
+def results_that_are_the_same_for_every_example(m):
+    kept = []
+
+    class F(m.autograd.Function):
+        @staticmethod
+        def forward(x):
+            return m.ones(3) * 5, x * 2
+
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            pass
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return h * 2
+
+        @staticmethod
+        def vmap(info, in_dims, x):
+            return (m.ones(3) * 5, x * 2), (None, in_dims[0])
+
+    def f(x):
+        same, own = F.apply(x)
+        kept.append(same)
+        return (same * own).sum(), same
+
+    outs = m.func.vmap(f)(m.arange(4.0)), m.func.vmap(f, out_dims=(0, None))(m.arange(4.0))
+    slopes = m.func.grad(lambda x: m.func.vmap(f)(x)[0].sum())(m.arange(4.0))
+    return outs, slopes, kept[0].tolist(), (kept[1] * 2).sum().item()
+
+
+@program
 def boxed(m):
     x = leaf(m, 1.0, 2.0)
     log = []

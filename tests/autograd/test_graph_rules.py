@@ -300,6 +300,24 @@ def disable(m):
 
 
 @program
+def values_that_were_overwritten(m):
+    counts = []
+    with m.autograd.graph.allow_mutation_on_saved_tensors() as ctx:
+        x = leaf(m, 1.0, 2.0)
+        a, b = x * 1, x * 2
+        out = a.sin() + a.exp() * b + (a * a)
+        counts.append(len(ctx.cloned))
+        a.add_(1)
+        counts.append(len(ctx.cloned))
+        a.add_(1)
+        b.mul_(0)
+        counts.append((len(ctx.cloned), sorted(t.tolist() for t in ctx.cloned.values())))
+        out.sum().backward()
+        counts.append(x.grad)
+    return counts, len(ctx.cloned)
+
+
+@program
 def allow_mut(m):
     A = m.autograd.graph.allow_mutation_on_saved_tensors
     out = []

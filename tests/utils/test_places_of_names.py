@@ -21,6 +21,14 @@ def test_modules_of_amp():
     assert torch.cpu.amp.GradScaler is cpu_scaler.GradScaler
 
 
+def test_what_the_arguments_of_to_name():
+    parse = torch._C._nn._parse_to
+    assert parse("cuda", torch.float64) == (torch.device("cuda"), torch.float64, False, None)
+    assert parse(device="cuda:1", non_blocking=True) == (torch.device("cuda:1"), None, True, None)
+    assert parse(torch.float16) == (None, torch.float16, False, None)
+    assert parse(torch.ones(1, dtype=torch.int8))[:2] == (torch.device("cpu"), torch.int8)
+
+
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_module_with_other_tensors_inside(stacked):
     layer = torch.nn.BatchNorm1d(2)

@@ -27,6 +27,15 @@ class Observer:
         """Around the computation alone, below autograd: gives a tuple of arrays."""
         return run()
 
+    def computed(self, kernel: Any, arrays: Sequence[Any]) -> None:
+        """Arrays are about to be given to a kernel, of an operator or of a node."""
+
+    def placed(self, array: Any, sharding: Any) -> None:
+        """An array is about to be moved to where a sharding says."""
+
+    def exchanged(self, what: str) -> None:
+        """A collective of this process begins: its name, and perhaps more after a blank or a parenthesis."""
+
     def node(self, node: Any, run: Run) -> Any:
         """Around all that a backward pass does at a node, hooks included: gives what goes further."""
         return run()
@@ -108,6 +117,24 @@ def kernel(call: Any, plan: Any, leaves: Sequence[Any], run: Run) -> Any:
     for observer in reversed(MODES.observers):
         run = partial(observer.kernel, call, plan, leaves, run)
     return run()
+
+
+def computed(kernel: Any, arrays: Sequence[Any]) -> None:
+    """Tell the observers of a kernel that is about to run."""
+    for observer in MODES.observers:
+        observer.computed(kernel, arrays)
+
+
+def placed(array: Any, sharding: Any) -> None:
+    """Tell the observers of an array that is about to be moved."""
+    for observer in MODES.observers:
+        observer.placed(array, sharding)
+
+
+def exchanged(what: str) -> None:
+    """Tell the observers of a collective that begins."""
+    for observer in MODES.observers:
+        observer.exchanged(what)
 
 
 def node(node: Any, run: Run) -> Any:

@@ -45,12 +45,24 @@ _OF_RANKS: dict[str, Kernel] = {
     "reduce_scatter_tensor(Tensor input, str reduceOp, str tag, int[] ranks, int group_size) -> Tensor": (
         lambda x, op, tag, ranks, size: _functional().reduce_scatter_single(x, op, 0, list(ranks))
     ),
+    "all_to_all_single(Tensor input, int[] output_split_sizes, int[] input_split_sizes, str tag, int[] ranks, "
+    "int group_size) -> Tensor": (
+        lambda x, coming, going, tag, ranks, size: _functional().all_to_all_single(x, coming, going, list(ranks))
+    ),
     "broadcast(Tensor self, int src, str tag, int[] ranks, int group_size) -> Tensor": (
         lambda x, src, tag, ranks, size: _functional().broadcast(x, src, list(ranks))
     ),
     "wait_tensor(Tensor self) -> Tensor": lambda x: x.view_as(x),
 }
 """The same in the older namespace `c10d_functional`, where ranks name the group."""
+
+
+_OF_CALLS = (
+    "_allgather_base_", "_reduce_scatter_base_", "allgather_", "allgather_coalesced_",
+    "allgather_into_tensor_coalesced_", "allreduce_", "allreduce_coalesced_", "alltoall_", "alltoall_base_",
+    "broadcast_", "gather_", "reduce_", "reduce_scatter_", "reduce_scatter_tensor_coalesced_", "scatter_",
+)  # fmt: skip
+"""The operators behind `torch.distributed.all_reduce` and its kin in torch, by which these are counted."""
 
 
 def operators() -> Iterator[object]:
@@ -62,3 +74,5 @@ def operators() -> Iterator[object]:
     for name in ("all_reduce_", "all_reduce_coalesced", "all_gather_into_tensor_coalesced",
                  "reduce_scatter_tensor_coalesced", "broadcast_", "_wrap_tensor_autograd"):  # fmt: skip
         yield refused("_c10d_functional", name, "those that return new tensors, of one tensor")
+    for name in _OF_CALLS:
+        yield refused("c10d", name, "their names, under which they are counted; call those of torch.distributed")

@@ -158,11 +158,9 @@ def _in_front(t: Any, d: int | None) -> Any:
 
 
 def _entered(run: TracedRun, t: Any, d: Any) -> Any:
-    """An outside tensor as one of the run: a row of it, or all of it for every example."""
-    if not isinstance(t, Tensor):
+    """An outside tensor as one of the run: a row of it, or itself where it is the same for every example."""
+    if not isinstance(t, Tensor) or d is None:
         return t
-    if d is None:
-        return make(run.array_of(t), t._m)
     m = t._m
     kept = preserve_strides(m.shape[1:], m.strides[1:])
     one = meta(m.shape[1:], m.dtype, m.device, kept)

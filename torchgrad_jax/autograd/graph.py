@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Literal
@@ -13,7 +14,6 @@ import jax
 
 from .._core import events
 from .._core.arrays.devices import to_jax
-from .._core.arrays.meta import Meta
 from .._core.jax.own_kernels import jit
 from .._core.signals import contextmanager, uninterrupted
 from .._core.state import INFERENCE, MODES, PACKING
@@ -21,7 +21,7 @@ from .._engine.graph import draw  # noqa: F401 - gives nodes the picture that a 
 from .._engine.graph.history import edge_of, grad_fn_of, requires_grad_of
 from .._engine.graph.hooks import RemovableHandle
 from .._engine.graph.node import Node as _EngineNode
-from .._engine.memory.strided import read
+from .._engine.memory.strided import read, storage_offset
 from .._engine.memory.tensor import Tensor, check_counted, make
 from .._engine.passes.compiled_segments import Compiled
 from .._engine.passes.segments import whole_graph
@@ -252,12 +252,37 @@ class node_creation_hook(events.Watching):
 class _AllowMutationOnSavedContext:
     """What is saved within `allow_mutation_on_saved_tensors`."""
 
-    open = True
-    """Whether graphs recorded in the context can run backward."""
+    def __init__(self) -> None:
+        self.open = True
+        """Whether graphs recorded in the context can run backward."""
+        self._kept: weakref.WeakSet[_KeptValues] = weakref.WeakSet()
+
+    @property
+    def cloned(self) -> dict[Any, Tensor]:
+        """The values of saved tensors that were written to since, by what they were saved as."""
+        found = {kept.key: kept for kept in list(self._kept) if kept.is_overwritten()}
+        return {key: kept.tensor() for key, kept in found.items()}
 
     def clear(self) -> None:
         """Forget what was saved."""
         self.open = False
+        self._kept.clear()
+
+
+class _KeptValues:
+    """The values that a tensor had when it was saved."""
+
+    def __init__(self, t: Tensor) -> None:
+        self.array, self.meta, self._counter, self._version = read(t), t._m, t._vc, t._vc.version
+        self.key = id(t._vc), t._vc.version, t._m.shape, t._m.strides, storage_offset(t)
+
+    def is_overwritten(self) -> bool:
+        """Return whether the tensor was written to since."""
+        return self._counter.version != self._version
+
+    def tensor(self) -> Tensor:
+        """A tensor of the values."""
+        return make(self.array, self.meta if self.meta.dense else self.meta.like(shape=self.meta.shape))
 
 
 _allowing = threading.local()
@@ -285,17 +310,18 @@ def allow_mutation_on_saved_tensors() -> Generator[_AllowMutationOnSavedContext,
         raise RuntimeError("allow_mutation_on_saved_tensors contexts cannot be nested")
     ctx = _AllowMutationOnSavedContext()
 
-    def pack(t: Tensor) -> tuple[Any, Meta]:
-        return read(t), t._m
+    def pack(t: Tensor) -> _KeptValues:
+        kept = _KeptValues(t)
+        ctx._kept.add(kept)
+        return kept
 
-    def unpack(kept: tuple[Any, Meta]) -> Tensor:
+    def unpack(kept: _KeptValues) -> Tensor:
         if not ctx.open:
             raise AssertionError(
                 "Trying to backward outside of the 'allow_mutation_on_saved_tensors' context"
                 "in which the graph was originally recorded."
             )
-        array, m = kept
-        return make(array, m if m.dense else m.like(shape=m.shape))
+        return kept.tensor()
 
     _allowing.on = True
     try:

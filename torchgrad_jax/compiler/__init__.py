@@ -16,6 +16,7 @@ from .._bridge.compile.stance import (
 )
 from .._bridge.compile.verification import StaleProgramError as StaleProgramError
 from .._core.arrays import tree as _tree
+from .._core.errors.absent import refusal as _refusal
 from .._core.errors.messages import Unsupported as _Unsupported, missing as _missing
 from .._core.state import MODES
 from .._engine.memory.tensor import Tensor as _Tensor
@@ -171,4 +172,12 @@ def wrap_numpy(fn: Callable[..., Any]) -> Callable[..., Any]:
     return over_tensors
 
 
-__getattr__ = _missing(__name__)
+precompile = _refusal(
+    "torch.compiler.precompile",
+    "torch.compile(f, fullgraph=True).aot_compile((args, kwargs)) compiles before the first call, and "
+    "torch.compiler.load_compiled_function reads it; torch.compile(f).save(path, *args) is for one with its source",
+    NotImplementedError,
+)
+
+# What exports functions is imported by those who need it.
+__getattr__ = _missing(__name__, load_compiled_function="_ahead")

@@ -15,6 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import io_callback
 
+from .._core import events
+from .._core.state import MODES, OBSERVED
 from .._engine.memory.strided import read
 from .._engine.memory.tensor import Tensor
 from ..compiler import is_compiling
@@ -72,6 +74,8 @@ def begin(
         call = _StepOfProgram(pg, what, results, step, key, timeout, in_xla)
         found = list(io_callback(call, tuple(results), *arrays, ordered=True))
         return lambda: found
+    if MODES.bits & OBSERVED:
+        events.exchanged(what)
     turn = pg.turn(what, key, timeout)
     return lambda: list(step(turn, *arrays))
 

@@ -196,10 +196,12 @@ def reduce_scatter(
     return _reduce_scattered(pg, output, [array_of(x) for x in input_list], op, async_op)
 
 
-def _reduce_scattered(pg: ProcessGroup, output: Tensor, xs: Sequence[Any], op: Any, async_op: bool) -> Work | None:
+def _reduce_scattered(
+    pg: ProcessGroup, output: Tensor, xs: Sequence[Any], op: Any, async_op: bool, name: str = "reduce_scatter"
+) -> Work | None:
     found = begin(
         pg,
-        f"reduce_scatter({op.name}) of {[x.size for x in xs]} elements of {output.dtype}",
+        f"{name}({op.name}) of {[x.size for x in xs]} elements of {output.dtype}",
         xs,
         [like(output)],
         lambda turn, *xs: [_exchange.reduce_scatter(turn, xs, op.name)],
@@ -225,7 +227,7 @@ def reduce_scatter_single(
         return None
     _sizes("reduce_scatter_single", output, input, pg.size())
     parts = array_of(input).reshape(pg.size(), -1)
-    return _reduce_scattered(pg, output, [parts[r] for r in range(pg.size())], op, async_op)
+    return _reduce_scattered(pg, output, [parts[r] for r in range(pg.size())], op, async_op, "reduce_scatter_tensor")
 
 
 def _sizes(name: str, small: Tensor, large: Tensor, size: int) -> None:

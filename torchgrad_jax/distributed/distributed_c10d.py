@@ -10,6 +10,7 @@ from ._beginning import (
     new_subgroups,
     new_subgroups_by_enumeration,
     set_timeout,
+    set_timeout as _set_pg_timeout,  # noqa: F401 - torch's name before 2.14
 )
 from ._buckets import BuiltinCommHookType, GradBucket
 from ._collectives import (

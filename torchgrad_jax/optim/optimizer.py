@@ -23,6 +23,22 @@ from .._engine.memory.tensor import Tensor, born
 from .._engine.run import windows
 from ..autograd import grad_mode
 from ..autograd.profiler import record_function
+from ._helpers import (  # noqa: F401 - for those who write optimizers
+    _capturable_doc,
+    _default_to_fused_or_foreach,
+    _differentiable_doc,
+    _disable_dynamo_if_unsupported,
+    _foreach_doc,
+    _fused_doc,
+    _get_capturable_supported_devices,
+    _get_scalar_dtype,
+    _get_value,
+    _maximize_doc,
+    _params_doc,
+    _stack_if_compiling,
+    _to_scalar,
+    _view_as_real,
+)
 
 Args: TypeAlias = tuple[Any, ...]
 Kwargs: TypeAlias = dict[str, Any]

@@ -46,13 +46,23 @@ _ARRAYS = ("np", "numpy")
 
 def _array(name: str, found: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     """The values of one entry of `safetensors.deserialize`."""
-    dtype = _DTYPES.get(found["dtype"])
-    if dtype is None:
-        raise SafetensorError(f"tensor `{name[:100]}` is of dtype {found['dtype']}, which is not supported")
+    dtype = dtype_of(name, found["dtype"])
     try:
         return _true(np.frombuffer(found["data"], dtype.np).reshape(found["shape"]))
     except ValueError as e:
         raise _no_array(name, e) from None
+
+
+def dtype_of(name: str, found: str) -> dtypes.dtype:
+    """The dtype of a tensor of a file, by its name there.
+
+    Raises:
+        SafetensorError: there is no such dtype here.
+    """
+    dtype = _DTYPES.get(found)
+    if dtype is None:
+        raise SafetensorError(f"tensor `{name[:100]}` is of dtype {found}, which is not supported")
+    return dtype
 
 
 def _no_array(name: str, error: ValueError) -> SafetensorError:

@@ -40,10 +40,10 @@ assert sparse is tg.sparse
 assert torch.onnx.operators.shape_as_tensor(torch.ones(2, 3)).tolist() == [2, 3]
 assert parse_args("v", "i")(len) is len
 from torch.ao.quantization import FakeQuantizeBase, ObserverBase
-from torch.distributed.checkpoint.hf_storage import HuggingFaceStorageReader
+from torch.distributed.rpc import RRef
 from torch.utils.data.datapipes.iter.combinatorics import ShufflerIterDataPipe
 
-kinds = FakeQuantizeBase, ObserverBase, HuggingFaceStorageReader, ShufflerIterDataPipe, torch._C.Graph, torch._C.Value
+kinds = FakeQuantizeBase, ObserverBase, RRef, ShufflerIterDataPipe, torch._C.Graph, torch._C.Value
 for kind in kinds:
     assert not isinstance(torch.nn.Linear(2, 2), kind)
     derived = type("Derived", (kind,), {})
@@ -81,14 +81,3 @@ def test_tensors_that_carry_their_mask_are_refused():
             getattr(tg.masked, name)(x, x > 0)
     assert not tg.masked.is_masked_tensor(x)
     assert not isinstance(x, vars(tg.masked)["MaskedTensor"])
-
-
-def test_names_of_distributed_say_what_to_use_instead():
-    from torchgrad_jax.distributed import checkpoint
-    from torchgrad_jax.distributed.tensor import debug
-
-    for name in ("HuggingFaceStorageReader", "HuggingFaceStorageWriter"):
-        with pytest.raises(NotImplementedError, match="use FileSystemWriter and FileSystemReader"):
-            getattr(checkpoint, name)("folder")
-    with pytest.raises(NotImplementedError, match=r"lower\(\*args\)\.collectives\(\) counts"):
-        debug.CommDebugMode()

@@ -611,3 +611,23 @@ def test_printoptions_restores_after_an_error() -> None:
 def test_negative_edgeitems_are_refused() -> None:
     with pytest.raises(ValueError, match="edgeitems must be 0 or more, got -1"):
         printing.set_printoptions(edgeitems=-1)
+
+
+# ------------------------------------------------------------------------------- one number at a time
+
+ELEMENTS = [[1.0], [0.5, 2.0], [1e-9, 1.0], [1e9], [0.0], [INF, 3.0], [NAN, 0.25], [], [1, 20], [True]]
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("elements", ELEMENTS, ids=str)
+@pytest.mark.parametrize("options", [{}, {"precision": 2}, {"sci_mode": True}], ids=str)
+def test_the_text_of_a_number_among_elements(torch: Any, elements: list[Any], options: dict[str, Any]) -> None:
+    import torchgrad_jax
+
+    with both_options(torch, options):
+        want, found = (m._tensor_str._Formatter(m.tensor(elements)) for m in (torch, torchgrad_jax))
+        for name in ("floating_dtype", "int_mode", "sci_mode", "max_width"):
+            assert getattr(found, name) == getattr(want, name), name
+        assert found.width() == want.width()
+        values = elements if not found.floating_dtype else [0.0, 1.0, -2.5, 1e7, INF, NAN]
+        assert [found.format(v) for v in values] == [want.format(v) for v in values]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 import time
 import types
@@ -251,6 +252,36 @@ class Compiled:
                 of the function differs in its dtype or shape. Nothing was loaded.
         """
         load(path, self.fn)
+
+    def aot_compile(self, example_inputs: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        """Compile the function for some arguments, as one that a file can hold without its source; it is not run.
+
+        Gradients with respect to the arguments are compiled, too, if one of these requires a gradient.
+
+        Args:
+            example_inputs: the arguments by position, and those by name.
+
+        Returns:
+            What is called with such arguments; its `save_compiled_function(path)` writes the file that
+            `torch.compiler.load_compiled_function` reads.
+
+        Raises:
+            RuntimeError: `torch.compile` was called without `fullgraph=True`, or the function cannot be compiled ahead,
+                because it looks at values, say.
+
+        Example:
+            >>> import torchgrad_jax as torch
+            >>> double = torch.compile(lambda x: x * 2, fullgraph=True)
+            >>> double.aot_compile(((torch.ones(2),), {}))(torch.ones(2))
+            tensor([2., 2.])
+        """
+        if not self.patience.fullgraph:
+            raise RuntimeError(
+                "Graph breaks are not supported with aot compile. Please use torch.compile(fullgraph=True)."
+            )
+        # What exports functions lies above this package, and is imported by those who need it.
+        ahead = importlib.import_module(f"{__name__.partition('.')[0]}.compiler._ahead")
+        return ahead.compile_ahead(self.fn, *example_inputs)
 
     def _lower(self, args: Any, kwargs: Any) -> Lowered:
         if self._function.exact:

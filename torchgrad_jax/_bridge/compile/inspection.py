@@ -47,6 +47,12 @@ class Collective(NamedTuple):
     """What comes out of it, on each device, as XLA writes it."""
 
 
+def collectives_in(text: str) -> list[Collective]:
+    """The exchanges between devices in a program, given as HLO, in its order."""
+    matches = _COLLECTIVE.findall(text)
+    return [Collective(kind, re.sub(r"\{[^}]*\}", "", shape)) for shape, kind in matches]
+
+
 class Lowered:
     """A program for some arguments: as it was traced, and as XLA compiles it."""
 
@@ -97,8 +103,7 @@ class Lowered:
 
     def collectives(self) -> list[Collective]:
         """The exchanges between devices in the compiled program, in its order."""
-        matches = _COLLECTIVE.findall(self.optimized_text())
-        return [Collective(kind, re.sub(r"\{[^}]*\}", "", shape)) for shape, kind in matches]
+        return collectives_in(self.optimized_text())
 
     def __repr__(self) -> str:
         return f"<Lowered: {len(self.as_text().splitlines())} lines of StableHLO>"

@@ -64,6 +64,10 @@ class Exported:
         self._operator = operator_of(_with_gradients(program, gradient, facts.get("gradient")))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.run(self.state, args, kwargs)
+
+    def run(self, state: Sequence[Tensor], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+        """Run the function with other tensors as its state; what it writes is written to them."""
         names: list[str] = []
         leaves = self._leaves(args, kwargs, names)
         self._check(leaves, names)
@@ -73,11 +77,11 @@ class Exported:
         given = [x._m.device for x in leaves if isinstance(x, Tensor)]
         there = given[0] if given else devices.default_device()
         # Other arrays may be written to the state in the meantime.
-        held = [wrap_beside(read(t), there) for t in self.state]
+        held = [wrap_beside(read(t), there) if MODES.run.at_once else t.detach() for t in state]
         outs = self._operator(held, leaves)
         with no_grad():
             for i, k in self._facts["writes"]:
-                self.state[i].copy_(outs[k])
+                state[i].copy_(outs[k])
         results = outs[: self._facts["results"]]
         return build(self._facts["out"], results, self._classes)
 

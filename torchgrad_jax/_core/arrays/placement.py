@@ -14,7 +14,9 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 
+from .. import events
 from ..jax.abstract import is_abstract
+from ..state import MODES, OBSERVED
 
 MANY: list[bool] = []
 """Not empty once an array over several devices came in: until then nobody asks where an array lies."""
@@ -52,6 +54,8 @@ def place(array: Any, sharding: Sharding) -> Any:
     if has_placement(array, sharding):
         return array
     check_dims(array.shape, sharding)
+    if MODES.bits & OBSERVED:
+        events.placed(array, sharding)
     return jax.device_put(as_host_memory(array), sharding)
 
 

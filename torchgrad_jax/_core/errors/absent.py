@@ -158,21 +158,14 @@ MODULES: dict[str, Absent] = {
         answers={"is_available": False},
     ),
     "distributed.autograd": Absent(_REMOTE, "backward context get_gradients", answers={"is_available": False}),
-    "distributed._composable.replicate": Absent(
-        "modules are wrapped for several processes; use DistributedDataParallel", "replicate"
+    "distributed._composable.replicate_with_fsdp": Absent(
+        "use replicate of torch.distributed._composable", "replicate replicate_mesh"
     ),
     "distributed.algorithms.model_averaging.hierarchical_model_averager": Absent(
         "parameters are averaged over one group; use PeriodicModelAverager", "HierarchicalModelAverager"
     ),
     "distributed.tensor.device_mesh": Absent("use torch.distributed.device_mesh", "DeviceMesh init_device_mesh"),
     "distributed.tensor.parallel.loss": Absent("use torch.distributed.tensor.parallel", "loss_parallel"),
-    "distributed.checkpoint._consolidate_hf_safetensors": Absent(
-        "checkpoints of many processes are not written as safetensors", "consolidate_safetensors_files"
-    ),
-    "distributed.checkpoint.hf_storage": Absent(
-        "checkpoints of many processes are not written as safetensors; use FileSystemWriter",
-        "HuggingFaceStorageReader HuggingFaceStorageWriter",
-    ),
     **dict.fromkeys(("fx.passes", "fx.passes.infra", "fx.passes.utils", "fx.experimental"), Absent(_PASSES)),
     # Programs read what a pass of their own returned.
     "fx.passes.infra.pass_base": Absent(

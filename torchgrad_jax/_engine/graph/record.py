@@ -324,6 +324,7 @@ def run_plan(call: Call, plan: Plan, leaves: Sequence[Any], xs: list[Any]) -> tu
             deferred.check_later(call, leaves)
     run = MODES.run
     if MODES.bits & OBSERVED and MODES.observers:
+        events.computed(plan.kernel, xs)
         return events.kernel(call, plan, leaves, lambda: _results(plan, run.kernel(plan, xs)))
     return _results(plan, run.kernel(plan, xs))
 

@@ -317,6 +317,8 @@ def _function(task: Task, node: Node, cts: list[Any]) -> Sequence[Any]:
         metas = gp.metas if pick is None else [gp.metas[p] for p in pick]
         values = windows.call(kernel, args, metas, False)
     else:
+        if MODES.bits & OBSERVED:
+            events.computed(kernel, args)
         values = (kernel.run or kernel)(*(map(windows.arrived, args) if deferring else args))
         if not at_once and MODES.run.uses.keeps_kernels:
             MODES.run.uses.kernel_called(kernel, args, False)

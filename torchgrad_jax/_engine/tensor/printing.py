@@ -294,20 +294,52 @@ def _integer_texts(values: np.ndarray) -> tuple[list[str], int]:
 
 def _float_texts(values: np.ndarray, dtype: str) -> tuple[list[str], int]:
     """Format in the style that suits the regular values."""
-    is_finite = np.isfinite(values)
     is_regular = _is_regular(values, dtype)
-    regular = values[is_regular]
-    is_whole = bool((regular == np.ceil(regular)).all())
-    if _is_scientific(np.abs(regular)):
-        spec, point = f".{_options.precision}e", ""
-    elif is_whole:
-        spec, point = ".0f", "."
-    else:
-        spec, point = f".{_options.precision}f", ""
-    pairs = zip(values.tolist(), is_finite.tolist(), strict=True)
+    spec, point = _style(values[is_regular])
+    pairs = zip(values.tolist(), np.isfinite(values).tolist(), strict=True)
     texts = [format(value, spec) + (point if finite else "") for value, finite in pairs]
     lengths = (len(text) for text, counts in zip(texts, is_regular.tolist(), strict=True) if counts)
     return texts, max(lengths, default=1)
+
+
+def _style(regular: np.ndarray) -> tuple[str, str]:
+    """Return how to format numbers among which are these regular ones, and what comes after finite ones."""
+    if _is_scientific(np.abs(regular)):
+        return f".{_options.precision}e", ""
+    if bool((regular == np.ceil(regular)).all()):
+        return ".0f", "."
+    return f".{_options.precision}f", ""
+
+
+class Formatter:
+    """The text of a number as it would stand among the elements of a tensor.
+
+    Args:
+        array: the elements.
+        dtype: their dtype, by its name.
+    """
+
+    def __init__(self, array: np.ndarray, dtype: str) -> None:
+        values = _widen(array.reshape(-1), dtype)
+        self.floating_dtype, self.int_mode, self.sci_mode = _is_floating(dtype), True, False
+        self._spec, self._point = "", ""
+        if self.floating_dtype:
+            regular = values[_is_regular(values, dtype)]
+            self._spec, self._point = _style(regular)
+            self.int_mode = bool((regular == np.ceil(regular)).all())
+            self.sci_mode = self._spec.endswith("e")
+            self.max_width = _float_texts(values, dtype)[1]
+        else:
+            self.max_width = _integer_texts(values)[1]
+
+    def width(self) -> int:
+        """The width of the elements."""
+        return self.max_width
+
+    def format(self, value: Any) -> str:
+        """The text of a number, as wide as those of the elements or wider."""
+        text = format(value, self._spec)
+        return (text + (self._point if math.isfinite(value) else "")).rjust(self.max_width)
 
 
 def _is_regular(values: np.ndarray, dtype: str) -> np.ndarray:

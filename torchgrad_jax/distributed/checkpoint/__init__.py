@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from ..._core.errors.absent import refusal as _refusal
 from ..._core.errors.messages import missing as _missing
 from .api import CheckpointException as CheckpointException
 from .default_planner import DefaultLoadPlanner as DefaultLoadPlanner, DefaultSavePlanner as DefaultSavePlanner
 from .filesystem import FileSystemReader as FileSystemReader, FileSystemWriter as FileSystemWriter
+from .hf_storage import (
+    HuggingFaceStorageReader as HuggingFaceStorageReader,
+    HuggingFaceStorageWriter as HuggingFaceStorageWriter,
+)
 from .metadata import (
     BytesStorageMetadata as BytesStorageMetadata,
     ChunkStorageMetadata as ChunkStorageMetadata,
@@ -21,18 +24,9 @@ from .planner import (
     SavePlanner as SavePlanner,
     WriteItem as WriteItem,
 )
+from .quantized_hf_storage import QuantizedHuggingFaceStorageReader as QuantizedHuggingFaceStorageReader
 from .state_dict_loader import load as load, load_state_dict as load_state_dict
 from .state_dict_saver import async_save as async_save, save as save, save_state_dict as save_state_dict
 from .storage import StorageReader as StorageReader, StorageWriter as StorageWriter
-
-HuggingFaceStorageReader, HuggingFaceStorageWriter = (
-    _refusal(
-        f"torch.distributed.checkpoint.{name}",
-        "checkpoints of many processes are not written as safetensors; use FileSystemWriter and FileSystemReader, and "
-        "safetensors.torch.save_file for a state dict that one process has",
-        NotImplementedError,
-    )
-    for name in ("HuggingFaceStorageReader", "HuggingFaceStorageWriter")
-)
 
 __getattr__ = _missing(__name__)

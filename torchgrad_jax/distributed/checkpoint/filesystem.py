@@ -231,9 +231,13 @@ class FileSystemWriter(BlockingAsyncStager, StorageWriter):
         bins = (
             _shared_out(plan.items, self.thread_count) if self.single_file_per_rank else [[item] for item in plan.items]
         )
+        return self._in_threads(list(zip(self._new_names(plan.storage_data.prefix), bins)), planner)
+
+    def _in_threads(self, files: list[tuple[str, list[WriteItem]]], planner: SavePlanner) -> Future[list[WriteResult]]:
+        """Write files of which the names and the parts are known."""
         waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        for name, items in zip(self._new_names(plan.storage_data.prefix), bins):
-            waiting.put((name, items))
+        for file in files:
+            waiting.put(file)
         results: list[WriteResult] = []
         errors: list[BaseException] = []
 
@@ -399,9 +403,16 @@ class FileSystemReader(StorageReader):
         return FileSystem.validate_checkpoint_id(checkpoint_id)
 
 
-def _fill(planner: LoadPlanner, item: ReadItem, part: Tensor) -> None:
-    """Copy the elements of an item to where the planner wants them."""
-    found = _chunks.narrowed(part, item.storage_offsets, item.lengths)
+def _fill(planner: LoadPlanner, item: ReadItem, part: Tensor, read: bool = False) -> None:
+    """Copy the elements of an item to where the planner wants them.
+
+    Args:
+        planner: knows where.
+        item: the elements.
+        part: what has them.
+        read: whether it has no others.
+    """
+    found = part if read else _chunks.narrowed(part, item.storage_offsets, item.lengths)
     target = planner.resolve_tensor(item).detach()
     if target.size() != found.size():
         raise AssertionError(f"req {item.storage_index} mismatch sizes {target.size()} vs {found.size()}")

@@ -1,14 +1,14 @@
-"""torch.distributed.tensor.debug: pictures of what lies where."""
+"""torch.distributed.tensor.debug: pictures of what lies where, and counts of collectives."""
 
 from __future__ import annotations
 
 import sys
 from typing import Any
 
-from ...._core.errors.absent import refusal as _refusal
 from ...._core.errors.messages import missing as _missing
+from ._comm_mode import CommDebugMode as CommDebugMode
 
-__all__ = ["visualize_sharding"]
+__all__ = ["CommDebugMode", "visualize_sharding"]
 
 
 def visualize_sharding(dtensor: Any, header: str = "", use_rich: bool = False) -> None:
@@ -23,12 +23,5 @@ def visualize_sharding(dtensor: Any, header: str = "", use_rich: bool = False) -
         sys.stdout.write(f"{header}\n")
     dtensor.visualize_sharding()
 
-
-CommDebugMode = _refusal(
-    "torch.distributed.tensor.debug.CommDebugMode",
-    "XLA puts the collectives into programs, and no operator of torch's runs them; "
-    "torch.compile(f).lower(*args).collectives() counts those of a program",
-    NotImplementedError,
-)
 
 __getattr__ = _missing(__name__)

@@ -133,6 +133,15 @@ def test_jax_is_as_it_was_before(use, variables):
     assert {kind: names - known[kind] for kind, names in changed.items()} == {kind: set() for kind in KNOWN}
 
 
+@pytest.mark.parametrize("kind", ["gpu", "tpu"])
+@pytest.mark.parametrize("use", ["eager work", "a compiled step"])
+def test_jax_is_as_it_was_before_an_accelerator_was_used(use, kind):
+    """What stands in for the accelerator imports the package, so this is about what comes after."""
+    use = USES[use].replace(IMPORT, f"{IMPORT}; torch.set_default_device('xla')")
+    program = "from tests.accelerator import stand_in" + PROBE.replace("{use}", use)
+    assert said(program, STAND_IN=kind) == {kind: [] for kind in KNOWN}
+
+
 PROGRAM = """
 import json, threading
 import jax, jax.numpy as jnp, numpy as np

@@ -26,12 +26,12 @@ def local_devices(process_index=None, backend=None, **kwargs):
 
 
 def pose() -> None:
-    """Let the package see accelerators."""
-    from torchgrad_jax._core.arrays import devices
-
+    """Let the package see accelerators. It takes JAX's functions as they are when it is imported."""
     jax.local_devices = local_devices
     jax.devices = lambda backend=None: local_devices(backend=backend)
     jax.default_backend = lambda: KIND
+    from torchgrad_jax._core.arrays import devices
+
     *accelerators, _ = _local_devices()
 
     def of_jax(jdevice):

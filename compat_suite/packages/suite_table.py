@@ -203,6 +203,8 @@ SUITES = {
         Suite(
             "torch_struct", "torch-struct", "7146de5659ff", repository="harvardnlp/pytorch-struct", install=False,
             also="hypothesis sortedcontainers attrs",
+            note="Hypothesis gives each example 200 ms. An example of new shapes may take longer here, as it compiles "
+            "kernels.",
         ),
         Suite(
             "torchlpc", "torchlpc", "6085304d5573", repository="yoyololicon/torchlpc", also="numba llvmlite",

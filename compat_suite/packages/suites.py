@@ -207,9 +207,10 @@ def cut(reason: str) -> str:
 TEXT = """\
 # Test-suites of others
 
-These test-suites of packages built on PyTorch run unmodified, from the source archives of their authors. Each file
-runs with torch and with `pytest -p torchgrad_jax.pytest_alias`. The table counts the tests that pass with torch on this
-kind of machine, and how many of them pass here, too. It is written by
+These test-suites of packages built on PyTorch run unmodified, from the source archives of their authors, or from their
+repositories at a commit where the archives have no tests. Each file runs with torch and with
+`pytest -p torchgrad_jax.pytest_alias`. The table counts the tests that pass with torch on this kind of machine, and how
+many of them pass here, too. It is written by
 
 ```sh
 python -m compat_suite suites

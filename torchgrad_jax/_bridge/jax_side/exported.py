@@ -37,7 +37,7 @@ _FACTS, _PROGRAM, _ARRAY = 16 << 20, 1 << 31, 1 << 46
 
 def is_of_numpy(dtype: np.dtype) -> bool:
     """Whether NumPy itself knows a dtype, so that its files can say so; others are stored as unsigned integers."""
-    return dtype.isbuiltin == 1
+    return np.dtype(dtype.type).isbuiltin == 1  # copies of a dtype of NumPy say 0
 
 
 def needs_flatbuffers(name: str) -> None:

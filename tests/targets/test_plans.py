@@ -109,7 +109,7 @@ def test_a_picture_stands_alone_and_names_what_can_be_seen():
     assert "optimizer" in words
     assert "numbers" not in words
     frames = [x for x in drawn.iter("{http://www.w3.org/2000/svg}rect") if x.get("fill") == "none"]
-    widths = [float(x.get("width")) for x in frames]
+    widths = [float(x.attrib["width"]) for x in frames]
     assert widths[0] / widths[1] == pytest.approx(SMALL.memory_of_chip / LARGE.memory_of_chip, rel=0.01)
 
 

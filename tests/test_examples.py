@@ -27,8 +27,8 @@ PROGRAMS = {
     "force_field.py": ([], "energy drifts by 0.0"),
     # Without the compilers it says which package has them.
     "plan_for_a_tpu.py": ([], "v5e:2x2"),
-    "plan_gpt.py": (["--layers=2", "--width=24", "--tokens=40", "--length=16", "--steps=2"], "step 1  loss 3."),
-    "plan_llama.py": (["--layers=2", "--width=64", "--tokens=40", "--length=16", "--steps=2"], "step 1  loss 3."),
+    "plan_gpt.py": (["--layers=2", "--width=24", "--tokens=40", "--length=16", "--steps=2"], "step 1  loss "),
+    "plan_llama.py": (["--layers=2", "--width=64", "--tokens=40", "--length=16", "--steps=2"], "step 1  loss "),
     "plan_resnet.py": (["--blocks", "1", "1", "--width=4", "--size=32", "--batch=2", "--steps=2"], "step 1  loss "),
     "port_to_jax_tested.py": ([], "values and gradients agree, with"),
     "sharded_training.py": ([], "as on one device: True\nas on one device: True\nas on one device: True"),

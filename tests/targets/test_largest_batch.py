@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import pytest
 
 import torchgrad_jax as torch
@@ -50,6 +51,20 @@ def test_a_compiler_that_rounds_up_is_asked_again():
     assert 4 * GB + 5 + n * ((3 << 20) + 7) <= 16 * GB
     assert n >= 0.8 * 4096
     assert len(compiler.samples) <= 6
+
+
+def test_a_compiler_that_gives_up_where_memory_is_full():
+    class GivesUp(Compiler):
+        def __call__(self, args: object) -> Plan:
+            plan = super().__call__(args)
+            if not plan.fits:
+                raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Ran out of memory on HBM")
+            return plan
+
+    compiler = GivesUp(4 * GB + 5, (3 << 20) + 7, rounds_to=GB // 4)
+    assert 0.8 * 4096 <= largest_batch(compiler, ((torch.empty(64, 3),), {})) <= 4096
+    with pytest.raises(jax.errors.JaxRuntimeError, match="Ran out of memory"):
+        largest_batch(GivesUp(17 * GB, 1), ((torch.empty(64, 3),), {}))
 
 
 def test_each_device_gets_the_same_part():

@@ -14,6 +14,7 @@ from torchgrad_jax import interop
 from torchgrad_jax._alias import plan as command
 from torchgrad_jax._bridge.compile.inspection import Collective
 from torchgrad_jax._bridge.compile.plans.chips import CHIPS
+from torchgrad_jax._bridge.compile.plans.convolutions import flops_of_convolutions
 from torchgrad_jax._bridge.compile.plans.page import page, picture
 from torchgrad_jax._bridge.compile.plans.plan import (
     Emulated,
@@ -108,7 +109,7 @@ def test_a_picture_stands_alone_and_names_what_can_be_seen():
     assert "optimizer" in words
     assert "numbers" not in words
     frames = [x for x in drawn.iter("{http://www.w3.org/2000/svg}rect") if x.get("fill") == "none"]
-    widths = [float(x.get("width")) for x in frames]
+    widths = [float(x.attrib["width"]) for x in frames]
     assert widths[0] / widths[1] == pytest.approx(SMALL.memory_of_chip / LARGE.memory_of_chip, rel=0.01)
 
 
@@ -155,6 +156,30 @@ ENTRY %main.3 (x.1: f32[2]) -> (f32[2], f32[2]) {
 def test_steps_that_only_name_or_fetch_memory_are_no_kernels():
     assert kernels_in(HLO) == 2
     assert kernels_in("") == 0
+
+
+CONVOLUTIONS = """
+  %image = f32[4,32,32,8]{3,2,1,0} parameter(0)
+  %kernel = f32[16,3,3,4]{3,2,1,0} parameter(1)
+  %slope = f32[4,16,16,16]{3,2,1,0} parameter(2)
+  %of.1 = (KIND, u8[0]{0}) custom-call(%A, %B), window={size=3x3 stride=2x2}, dim_labels=b01f_o01i->b01f, \
+feature_group_count=2, custom_call_target="__cudnn$convNAME", metadata={op_name="f"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second", "result"),
+    [
+        ("Forward", "image", "kernel", "f32[4,16,16,16]{3,2,1,0}"),
+        ("BiasActivationForward", "image", "kernel", "f32[4,16,16,16]{3,2,1,0}"),
+        ("BackwardInput", "slope", "kernel", "f32[4,32,32,8]{3,2,1,0}"),
+        ("BackwardFilter", "image", "slope", "f32[16,3,3,4]{3,2,1,0}"),
+    ],
+)
+def test_a_convolution_takes_as_much_forward_as_for_either_gradient(name, first, second, result):
+    text = CONVOLUTIONS.replace("NAME", name).replace("%A", f"%{first}").replace("%B", f"%{second}")
+    assert flops_of_convolutions(text.replace("KIND", result)) == 2 * (3 * 3 * 4 * 16) * (4 * 16 * 16)
+    assert flops_of_convolutions(HLO) == 0
 
 
 def test_what_is_saved_for_a_backward_pass_is_told_by_its_line():

@@ -152,7 +152,26 @@ def test_a_step_with_buckets_is_planned_for_the_sizes_that_it_is_padded_to(tpu):
         x = torch.randn(8, 50, device="tpu")
         plan = step.plan(x)
         assert plan.memory["arguments"] == 8 * 64 * 4 + 64
-        assert step.largest_batch(x) > 1 << 20
+        assert step.largest_batch(torch.randn(1 << 18, 50, device="tpu")) > 1 << 20
+
+
+def test_convolutions_count_as_arithmetic_of_a_gpu(gpu):
+    """In groups and with strides, forward and backward: XLA's own count knows nothing of cuDNN's."""
+    with gpu:
+        first, second = nn.Conv2d(8, 16, 3, 2, 1, groups=2), nn.Conv2d(16, 32, 1)
+        net = nn.Sequential(first, nn.ReLU(), second).to("cuda")
+
+        @torch.compile
+        def step(x):
+            loss = net(x).square().sum()
+            loss.backward()
+            return loss.detach()
+
+        x = torch.randn(4, 8, 32, 32, device="cuda")
+        places = 4 * 16 * 16
+        once, twice = 2 * places * first.weight.numel(), 2 * places * second.weight.numel()
+        plan = step.plan(x)
+    assert plan.flops == pytest.approx(2 * once + 3 * twice, rel=0.1)  # nobody wants the gradient of `x`
 
 
 def test_a_name_that_there_is_not(tpu):

@@ -180,7 +180,7 @@ class Bucketed:
     @staticmethod
     def _mask(given: Mapping[str, Any], size: int, arg: str, bucket: int, rows: int | None) -> Tensor:
         """What is no padding, on the device of an argument; once for each of the steps of `many`."""
-        m = meta((bucket,), dtypes.bool_, given[arg].device)
+        m = meta((bucket,), dtypes.bool_, given[arg]._m.device)
         mask = make(place(lambda _: np.arange(bucket) < size, m), m)
         return mask if rows is None else mask.expand(rows, bucket)
 

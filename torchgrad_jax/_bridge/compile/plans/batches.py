@@ -10,9 +10,12 @@ with that batch is compiled, too; a line through it is better, and fewer samples
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
+
+import jax
 
 from ...._core.arrays import tree
 from ...._core.errors.messages import Unsupported
@@ -76,7 +79,7 @@ def largest_batch(plan_with: Callable[[Any], Plan], args: Any, plan: Plan | None
         samples = samples // step * step
         if samples <= best:
             break
-        total = plan_with(with_batch(args, now, samples)).total
+        total = _total(plan_with, with_batch(args, now, samples))
         if total > plan.memory_of_chip:
             samples = int(samples * _LESS)
             continue
@@ -86,6 +89,16 @@ def largest_batch(plan_with: Callable[[Any], Plan], args: Any, plan: Plan | None
         if samples * _LESS <= best:
             break
     return best
+
+
+def _total(plan_with: Callable[[Any], Plan], args: Any) -> float:
+    """Return all bytes of a plan: infinitely many where the compiler gives up, because they do not fit."""
+    try:
+        return plan_with(args).total
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error):
+            raise
+        return math.inf
 
 
 def largest_batch_of(step: Any, args: Any, kwargs: Any) -> int:

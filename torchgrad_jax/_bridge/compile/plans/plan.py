@@ -26,6 +26,7 @@ from ...._core.jax.target import Target
 from ..inspection import Collective, Lowered
 from ..trace.equal_steps import lines_of_users
 from .chips import Chip, device_of
+from .convolutions import flops_of_convolutions
 
 _WIDE = ("float64", "int64", "uint64", "complex128")
 _MOVES = frozenset((
@@ -175,6 +176,7 @@ def _cost(compiled: jax.stages.Compiled) -> dict[str, float]:
     found: Any = compiled.cost_analysis()
     if found is None:
         found = cost_of_module(compiled)
+        found["flops"] = found.get("flops", 0.0) + flops_of_convolutions(compiled.as_text() or "")
     return dict(found[0] if isinstance(found, list) else found or {})
 
 

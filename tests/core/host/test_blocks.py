@@ -114,7 +114,7 @@ def test_arguments_may_lie_anywhere():
 
 @pytest.mark.parametrize("n", [choice.LARGEST - 3, choice.LARGEST + 3, 3 * choice.LARGEST + 1])
 def test_any_size_has_the_bits_of_its_parts(oracle, n):
-    """A size that is met for the first time, after others of the same operators, which have templates by then."""
+    """A new size, after others of the same operators, which have templates by then."""
     x = numbers((n,), "float32", 1)[len(SPECIAL) :]
 
     def run(t, x):

@@ -389,7 +389,7 @@ BOUNDED_BY_THEIR_KEYS = {
     "as long as something else lives": {
         "_bridge/compile/watch/code_that_reads.py", "_core/arrays/summands.py", "_core/jax/running_transforms.py",
         "_engine/graph/saved.py", "_engine/passes/walk.py",
-        "distributed/_stores.py", "utils/data/_utils/signal_handling.py",
+        "distributed/_composable/replicate.py", "distributed/_stores.py", "utils/data/_utils/signal_handling.py",
     },
     "emptied by hand when they are full": {
         "_bridge/vmap.py", "_engine/passes/segments.py", "autograd/_passes.py", "optim/_scalars.py",

@@ -208,7 +208,7 @@ _STAGES = ("lower", "trace", "eval_shape")
 
 _MODULES = (
     "jax", "jax.numpy", "jax.numpy.linalg", "jax.numpy.fft", "jax.lax", "jax.lax.linalg", "jax.nn", "jax.random",
-    "jax.scipy", "jax.scipy.special", "jax.scipy.linalg", "jax.export", "jax.dtypes", "jax.api_util",
+    "jax.scipy", "jax.scipy.special", "jax.export", "jax.dtypes", "jax.api_util",
     "jax.experimental",
 )  # fmt: skip
 _GIVE_FUNCTIONS = frozenset((

@@ -33,6 +33,7 @@ _CROSSING = (
     "/_core/jax/x64.py",
     "/_core/arrays/transfer.py",
     "/_engine/tensor/values.py",
+    "/jax_side/modules.py",
     "/jax_side/trees.py",
     "/torchgrad_jax/interop/__init__.py",
     "/torchgrad_jax/__init__.py",

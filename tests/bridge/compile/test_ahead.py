@@ -124,3 +124,11 @@ def test_files_that_are_damaged_or_of_another_machine(monkeypatch):
 def test_precompile_says_what_there_is():
     with pytest.raises(NotImplementedError, match="aot_compile"):
         torch.compiler.precompile(doubled)
+
+
+def test_a_process_that_has_read_a_function_writes_it_once_more():
+    """XLA loses functions of a program that it read from a file when it writes that program again."""
+    for _ in range(3):
+        ahead = torch.compile(lambda x: x * 2 + 1, fullgraph=True).aot_compile(((torch.ones(2),), {}))
+        file = io.BytesIO(ahead.serialize(ahead).serialized_data)
+        assert torch.compiler.load_compiled_function(file)(torch.tensor([1.0, 2.0])).tolist() == [3, 5]

@@ -5,12 +5,16 @@ import subprocess
 import sys
 from typing import Any
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 
 import torchgrad_jax as torch
 from tests.expressions import exact
 from torchgrad_jax import nn
+from torchgrad_jax._core.arrays import placement
 from torchgrad_jax._core.state import SETTINGS
 from torchgrad_jax._engine.run import kept_calls
 from torchgrad_jax.nn import functional as F
@@ -414,3 +418,22 @@ def test_modes_have_names():
         torch.compile(lambda x: x, mode="exakt")
     for mode in ("default", "max-autotune"):
         assert torch.equal(torch.compile(lambda x: x * 2, mode=mode)(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_tensors_over_several_devices_are_refused_and_others_are_not():
+    def f(x):
+        return x * 2 + weight
+
+    before, weight = [*placement.MANY], torch.ones(4)
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("rows",))
+    spread = torch.as_tensor(jax.device_put(np.ones(4, np.float32), jax.sharding.NamedSharding(mesh, P("rows"))))
+    try:
+        assert placement.MANY
+        with pytest.raises(RuntimeError, match="for one device and one process"):
+            torch.compile(f, mode="exact")(spread)
+        assert torch.compile(f, mode="exact")(torch.ones(4)).tolist() == [3.0] * 4
+        weight = spread
+        with pytest.raises(RuntimeError, match="for one device and one process"):
+            torch.compile(f, mode="exact")(torch.ones(4))
+    finally:
+        placement.MANY[:] = before

@@ -67,24 +67,12 @@ def test_arithmetic_has_the_bits_of_xla(name, dtype, shape):
         assert not any(np.shares_memory(found, x) for x in args)
 
 
-NUMPY = {"atan": "arctan"}
-
-
-@pytest.mark.parametrize("name", ["exp", "exp2", "expm1", "log", "log1p", "sin", "cos", "tanh", "atan"])
-def test_curves(name):
-    x = numbers(SHAPE, "float32", 0)
-    run = program(lambda x: getattr(lax, name, getattr(jnp, name))(x) * 2, x)
-    assert run is not None
-    with np.errstate(all="ignore"):
-        expected = getattr(np, NUMPY.get(name) or name)(x.astype("float64")) * 2
-        np.testing.assert_allclose(run(x)[0], expected.astype("float32"), rtol=3e-7, atol=3e-7)
-
-
 @pytest.mark.parametrize(
     "fn",
     [
         lambda x: jnp.exp(x) / (1 + jnp.exp(-x)) * x + x,  # much to do
         lambda x: jnp.sin(x.astype("float64")),
+        jnp.sin,
         lambda x: x.sum(),
         lambda x: x + jnp.arange(x.shape[0]).astype(x.dtype)[:, None],
         lambda x: jnp.where(x > 0, x, 2),
@@ -119,7 +107,7 @@ def test_any_size_has_the_bits_of_its_parts(oracle, n):
 
     def run(t, x):
         x = t.tensor(x, requires_grad=True)
-        y = ((x * x + 1).sin() * 3 - x).abs()
+        y = ((x * x + 1).sqrt() * 3 - x).abs()
         y.sum().backward()
         return y.detach(), x.grad
 

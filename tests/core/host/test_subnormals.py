@@ -131,7 +131,7 @@ IN_BLOCKS = {
 
 def kept_by(dtype, half, name=""):
     """Whether the numbers of a dtype are kept by what computes with so many: by NumPy, or as `float32` by XLA."""
-    in_blocks = dtype != "bfloat16" and (name in IN_BLOCKS or (name, dtype) == ("log", "float32"))
+    in_blocks = dtype != "bfloat16" and name in IN_BLOCKS
     return dtype == "float16" or in_blocks or (half == HALF and (name, dtype) != SUMMED_BY_XLA)
 
 

@@ -186,6 +186,11 @@ def without_files() -> Iterator[None]:
         _SETTINGS.without = False
 
 
+def are_without() -> bool:
+    """Return whether this thread compiles without files now."""
+    return bool(_SETTINGS.without)
+
+
 def compiled_without_files(programs: Sequence[jax.stages.Lowered]) -> list[jax.stages.Compiled]:
     """Compile programs at once, in threads: a compiler uses one core for most of its time."""
 

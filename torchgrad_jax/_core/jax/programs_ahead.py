@@ -20,7 +20,7 @@ import jax
 import jaxlib
 
 from ... import version
-from .kernel_files import VARIABLE, machine
+from .kernel_files import VARIABLE, are_without, machine
 from .own_kernels import MODULE
 from .private import COMPILATION_CACHE, CacheInterface
 
@@ -110,7 +110,7 @@ class _Keys:
     def __call__(self, module: Any, devices: Any, *args: Any, **kwargs: Any) -> str:
         key: str = self._before(module, devices, *args, **kwargs)
         first = devices.flat[0]
-        if not key.startswith(MODULE) or not hasattr(first, "client"):
+        if not key.startswith(MODULE) or not hasattr(first, "client") or are_without():
             return key
         ahead = key_of(module, kind_of(first))
         return key if _read_ahead(ahead) is None else ahead

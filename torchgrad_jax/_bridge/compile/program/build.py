@@ -69,6 +69,8 @@ def build_program(
     log.first_number_input = len(args)
     trace = FunctionTrace(fn, kept_arguments, watch, given)
     traced = trace.run(args, log, checked=checked, kernels=_kernels(args) if exact else None)
+    if exact:
+        _refuse_several_devices([s.storage(args) for s in traced.sources if s.kind in ("tensor", "grad")])
     spent = spent_gradients(traced, trace.gradients_with_graph)
     constants = constant_tensors(traced)
     n_results = _settle(trace, traced, args, watch, log)
@@ -107,11 +109,22 @@ def build_program(
 
 def _kernels(args: Sequence[Tensor]) -> Kernels:
     """Where the kernels of a program are put down."""
-    if MANY or jax.process_count() > 1:
-        raise Unsupported(
-            "torch.compile: mode='exact' is for one device and one process; here tensors are spread over several"
-        )
+    if jax.process_count() > 1:
+        raise _of_several_devices()
+    _refuse_several_devices([t._st for t in args])
     return Kernels(args[0]._m.device if args else devices.default_device())
+
+
+def _refuse_several_devices(storages: Sequence[Any]) -> None:
+    """Raise where one of the storages that a program with eager code's kernels reads is spread over several devices."""
+    if MANY and any(placement_of(st) is not None for st in storages):
+        raise _of_several_devices()
+
+
+def _of_several_devices() -> Unsupported:
+    return Unsupported(
+        "torch.compile: mode='exact' is for one device and one process; here tensors are spread over several"
+    )
 
 
 def _settle(

@@ -10,7 +10,7 @@ gives the same bits each time. In short:
 * **Work, not size.** A step counts the elements that it reads or writes. A view counts none, and a gather those that
   it gives. Up to `LARGEST` of them in each step, and up to `LIMIT` by estimate in all (`steps.py` has the prices), a
   kernel is NumPy's.
-* **Few steps of arithmetic** on more elements than that, such as `a + b` or `x * x + 1` of a million, go
+* **Few steps of arithmetic** on more elements than that, such as `a + b` or `abs(x) * 2` of a million, go
   through NumPy block by block, while a block's values are in the processor's cache (`blocks.py`).
 * **Views of all of an array.** A kernel that gives an argument in another shape copies nothing (`looked_at`).
 * **Loops** may have more: XLA compiles a loop for a second, and runs one step after the other, too.

@@ -20,7 +20,7 @@ that call this package's kernels.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 BLOCK = 1 << 15
@@ -73,3 +73,26 @@ def _price(eqn: Any, shape: Any) -> float | None:
 
 def _is_plain(dtype: Any) -> bool:
     return dtype.kind in "biu" or (dtype.kind == "f" and dtype.itemsize >= 4)
+
+
+def lines(
+    steps: Iterable[Any], arrays: Sequence[str], results: Sequence[tuple[str, tuple[str, str]]], of_ufuncs: set[str]
+) -> tuple[list[str], list[str]]:
+    """Return the code that goes through arrays block by block, and the names that it gives to whole results.
+
+    Args:
+        steps: the code of each step, with the names that it gives, for one block.
+        arrays: the names of arguments with elements.
+        results: by the name that a result has in a block, its shape and its dtype as text.
+        of_ufuncs: names that a ufunc gives, which can put them anywhere.
+    """
+    outs = [f"out{i}" for i in range(len(results))]
+    code = [f"{o} = new({shape}, {dt}); to_{o} = {o}.reshape(-1)" for o, (_, (shape, dt)) in zip(outs, results)]
+    code += [f"of_{name} = {name}.reshape(-1)" for name in arrays]
+    code += [f"for at in range(0, to_{outs[0]}.size, block):", "    till = at + block"]
+    code += [f"    {name} = of_{name}[at:till]" for name in arrays]
+    places = [(name, f"to_{out}[at:till]") for out, (name, _) in zip(outs, results)]
+    put = {name: place for name, place in places if name in of_ufuncs}
+    for (name, *_), text, _ in steps:
+        code.append(f"    {text[:-1]}, out={put[name]})" if name in put else f"    {text}")
+    return code + [f"    {place} = {name}" for name, place in places if place != put.get(name)], outs

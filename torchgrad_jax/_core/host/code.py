@@ -27,7 +27,6 @@ make what it stands for. Whether NumPy is to do it at all is asked for each choi
 
 from __future__ import annotations
 
-import functools
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -37,10 +36,9 @@ import jax
 import numpy as np
 from jax import lax
 
-from ..jax.own_kernels import jit
-from . import choice, indexing as host_indexing, inline, shorter, steps as host_steps
-from .inline import Step, Unsure
-from .sized import Changed, Code, Entry, No, SizedStep, check, has_halves, sized, widened
+from . import blocks, choice, indexing as host_indexing, inline, shorter, steps as host_steps
+from .inline import Unsure
+from .sized import Changed, Code, Entry, No, SizedStep, check, has_halves, sized, together, widened
 from .space import COMMON, SIZES, apart, compiled, without_sizes
 
 _ALONE = ("dot_general",)
@@ -221,26 +219,14 @@ class Maker:
         return [*self._text(spread), f"return {_results(outs, single)}"]
 
     def _in_blocks(self, single: bool) -> list[str] | None:
-        """The lines that compute the results block by block, as `blocks.py` shows; None if a constant has elements."""
+        """The lines that compute the results block by block; None if a constant has elements."""
         wanted = self._wanted(self.outs)
         if any(np.ndim(self.known.get(name, 0)) for names in (self.outs, *[x.ins for x in wanted]) for name in names):
             return None
-        outs = [f"out{i}" for i in range(len(self.outs))]
-        sliced = [name for name, v in zip(self.args, self.closed.jaxpr.invars) if v.aval.ndim]
-        lines = []
-        for out, v in zip(outs, self.closed.jaxpr.outvars):
-            lines.append(
-                f"{out} = new({self._tuple(self._shape(v))}, {v.aval.dtype.name}); to_{out} = {out}.reshape(-1)"
-            )
-        lines += [f"of_{name} = {name}.reshape(-1)" for name in sliced]
-        lines.append(f"for at in range(0, to_{outs[0]}.size, block):")
-        inside = ["till = at + block", *[f"{name} = of_{name}[at:till]" for name in sliced]]
-        places = [f"to_{out}[at:till]" for out in outs]
-        put = {name: place for name, place in zip(self.outs, places) if name in self.of_ufuncs}
-        for (name, *_), text, _ in wanted:
-            inside.append(f"{text[:-1]}, out={put[name]})" if name in put else text)
-        inside += [f"{place} = {name}" for name, place in zip(self.outs, places) if place != put.get(name)]
-        return [*lines, *[f"    {line}" for line in inside], f"return {_results(outs, single)}"]
+        avals = [(self._tuple(self._shape(v)), v.aval.dtype.name) for v in self.closed.jaxpr.outvars]
+        arrays = [name for name, v in zip(self.args, self.closed.jaxpr.invars) if v.aval.ndim]
+        lines, outs = blocks.lines(wanted, arrays, [*zip(self.outs, avals)], self.of_ufuncs)
+        return [*lines, f"return {_results(outs, single)}"]
 
     def _owned(self, name: str, aval: Any) -> str:
         """A result as an array of its own."""
@@ -531,7 +517,7 @@ class Maker:
         else:
             price = 0.0 if choice.saves(eqn) else host_steps.cost(primitive, eqn)
             if (fn is None or price > choice.ALONE) and self.room.loops and eqn.primitive.name in _ALONE:
-                fn, price = _compiled_alone(eqn), choice.ALONE
+                fn, price = host_steps.compiled_alone(eqn), choice.ALONE
             if not self.room.touch(eqn) or not self.room.spend(price):
                 raise No
         if fn is None:
@@ -646,7 +632,7 @@ class Maker:
         forms: list[Any] = [self._shape(v) for v in eqn.invars]
         if primitive.spreads:
             forms = [self.forms.get(n, form) for n, form in zip(ins, forms)]
-            self._stays_compact(outs[0], _together(forms), eqn.outvars[0])
+            self._stays_compact(outs[0], together(forms), eqn.outvars[0])
         else:
             ins = [self._spread(n) for n in ins]
         target = f"[{', '.join(outs)}]" if eqn.primitive.multiple_results else outs[0]
@@ -795,38 +781,9 @@ def _results(outs: Sequence[str], single: bool) -> str:
     return outs[0] if single else "[" + ", ".join(outs) + "]"
 
 
-def _together(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """The shape that arrays of these have together, whose sizes may be symbols."""
-    out: list[Any] = [1] * max(map(len, shapes), default=0)
-    for shape in shapes:
-        for d, n in enumerate(shape, len(out) - len(shape)):
-            if n != 1:
-                out[d] = n
-    return tuple(out)
-
-
 def _narrows(eqn: Any) -> bool:
     """Return whether a step makes float32 of float64, which Python's floats become at once."""
     return (eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype) == (np.float64, np.float32)
-
-
-def _compiled_alone(eqn: Any) -> Step | None:
-    """One step as a compiled function of NumPy arrays, such as a large product beside a loop of slow compilation."""
-    params = tuple(sorted(eqn.params.items()))
-    try:
-        kernel = _kernel_of(eqn.primitive, params)
-    except TypeError:  # a parameter that cannot be a key
-        return None
-    return lambda *xs: np.asarray(kernel(*xs))
-
-
-@functools.lru_cache(64)
-def _kernel_of(primitive: Any, params: Any) -> Any:
-    def step(*xs: Any) -> Any:
-        return primitive.bind(*xs, **dict(params))
-
-    step.__name__ = step.__qualname__ = primitive.name
-    return jit(step)
 
 
 def _needed(jaxpr: Any) -> list[Any]:

@@ -85,6 +85,16 @@ def takes(dt: Any, halves: bool = False) -> bool:
     return halves if dt in inline.HALVES else dt.kind in "biuc" or (dt.kind == "f" and dt.itemsize >= 4)
 
 
+def together(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
+    """The shape that arrays of these have together, whose sizes may be symbols."""
+    out: list[Any] = [1] * max(map(len, shapes), default=0)
+    for shape in shapes:
+        for d, n in enumerate(shape, len(out) - len(shape)):
+            if n != 1:
+                out[d] = n
+    return tuple(out)
+
+
 class Code:
     """NumPy code, and what its names stand for.
 

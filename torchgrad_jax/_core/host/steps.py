@@ -7,6 +7,7 @@ hold), the function raises `Unsure`, and the whole kernel is left to XLA.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from ..jax.own_kernels import jit
 from . import (
     choice,
     curves as host_curves,
@@ -547,6 +549,25 @@ def _constants_and_state(params: Any) -> tuple[int, int]:
         return params["num_consts"], params["num_carry"]
     constants, state, _ = params["ft_in"].unpack()
     return len(constants), len(state)
+
+
+def compiled_alone(eqn: Any) -> Step | None:
+    """One step as a compiled function of NumPy arrays, such as a large product beside a loop of slow compilation."""
+    params = tuple(sorted(eqn.params.items()))
+    try:
+        kernel = _kernel_of(eqn.primitive, params)
+    except TypeError:  # a parameter that cannot be a key
+        return None
+    return lambda *xs: np.asarray(kernel(*xs))
+
+
+@functools.lru_cache(64)
+def _kernel_of(primitive: Any, params: Any) -> Any:
+    def step(*xs: Any) -> Any:
+        return primitive.bind(*xs, **dict(params))
+
+    step.__name__ = step.__qualname__ = primitive.name
+    return jit(step)
 
 
 STEPS = _table()

@@ -10,7 +10,7 @@ from ..._core.arrays.devices import device
 from ...nn.modules.container import ParameterList
 from ...nn.modules.module import Module
 from ...nn.parallel.distributed import DistributedDataParallel
-from ..fsdp._fully_shard import group_of
+from ..fsdp._fully_shard import group_of, made_as_before
 
 __all__ = ["DDP", "replicate"]
 
@@ -50,10 +50,7 @@ class DDP:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """An instance of the class that the module had before: `model[:2]` calls this."""
-        original: Any = cls.__mro__[2]
-        made = original.__new__(original, *args, **kwargs)
-        made.__init__(*args, **kwargs)
-        return made
+        return made_as_before(cls, args, kwargs)
 
     def set_requires_gradient_sync(self, requires_gradient_sync: bool) -> None:
         """Say whether the next backward passes average gradients, or only add to those of this process.

@@ -365,12 +365,16 @@ class FileSystemReader(StorageReader):
         """The plans as they are."""
         return plans
 
-    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
-        """Read the parts that this process needs, file by file and in the order in which they lie there."""
+    def _by_file(self, plan: LoadPlan) -> dict[str, list[ReadItem]]:
+        """By file, what a plan reads of it."""
         files: dict[str, list[ReadItem]] = {}
         for item in plan.items:
             files.setdefault(self.storage_data[item.storage_index].relative_path, []).append(item)
-        for name, items in files.items():
+        return files
+
+    def read_data(self, plan: LoadPlan, planner: LoadPlanner) -> Future[None]:
+        """Read the parts that this process needs, file by file and in the order in which they lie there."""
+        for name, items in self._by_file(plan).items():
             with self.fs.create_stream(self.fs.concat_path(self.path, name), "rb") as file:
                 self._read_file(file, items, planner)
         done: Future[None] = Future()

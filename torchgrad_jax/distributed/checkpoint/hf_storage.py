@@ -250,10 +250,7 @@ class HuggingFaceStorageReader(FileSystemReader):
         """Read what this process needs, file by file; rows that nobody needs are not read."""
         from ...serialization.safetensors import safe_open
 
-        files: dict[str, list[ReadItem]] = {}
-        for item in plan.items:
-            files.setdefault(self.storage_data[item.storage_index].relative_path, []).append(item)
-        for path, items in files.items():
+        for path, items in self._by_file(plan).items():
             with safe_open(path, "pt") as file:
                 for item in items:
                     self._process_read_request(file, item, planner)

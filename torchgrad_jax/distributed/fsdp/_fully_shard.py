@@ -148,6 +148,14 @@ class UnshardHandle:
         """Nothing is left to wait for."""
 
 
+def made_as_before(cls: type, args: Any, kwargs: Any) -> Any:
+    """Return an instance of the class that a wrapped module had before, which is the second base of its own."""
+    original: Any = cls.__mro__[2]
+    made = original.__new__(original, *args, **kwargs)
+    made.__init__(*args, **kwargs)
+    return made
+
+
 class FSDPModule:
     """What a module is, besides its own class, after `fully_shard`.
 
@@ -156,10 +164,7 @@ class FSDPModule:
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """An instance of the class that the module had before: `model[:2]` calls this."""
-        original: Any = cls.__mro__[2]
-        made = original.__new__(original, *args, **kwargs)
-        made.__init__(*args, **kwargs)
-        return made
+        return made_as_before(cls, args, kwargs)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return _rebuild, (type(self).__mro__[2],), self.__dict__

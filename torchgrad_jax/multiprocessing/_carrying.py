@@ -40,6 +40,9 @@ WORTH_IT = 1 << 14
 _CUT = 1 << 20
 """Bytes of a storage from which on the part that a view does not use stays behind."""
 
+_LASTING = ArrayImpl, np.ndarray
+"""Classes of arrays that never change once a storage has given them out."""
+
 Apart = Callable[[pickle.PickleBuffer], Any]
 
 
@@ -219,7 +222,7 @@ class _Storages:
         whole = make(st.array, m)
         whole._st = whole._vc = st
         values = np.ascontiguousarray(concrete(whole))
-        if values.size > SMALL and st.array.__class__ is ArrayImpl:
+        if values.size > SMALL and st.array.__class__ in _LASTING:
             self.lasting[values.ctypes.data] = st.array
         used = max(end - first, 0)
         if m.contiguous and m.numel * m.dtype.itemsize >= _CUT and 2 * used < m.numel:

@@ -10,12 +10,11 @@ dict, which would compare it with others unseen.
 
 from __future__ import annotations
 
-import io
 import itertools
 import pickle
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import jax
@@ -110,11 +109,10 @@ def _compared(plan: trace.Plan, template: Template, grad: Any) -> Iterator[tuple
 def _read_again(steps: Program, sizes: Sizes) -> Program | None:
     """The steps as another process reads them, or None where they are not kept."""
     try:
-        record = trace_files._dumped(steps, sizes)
+        record = trace_files.dumped(steps, sizes)
     except pickle.PicklingError:
         return None
-    again = Sizes(sizes.hints[: sizes.n], sizes.equal())
-    return trace_files._Unpickler(io.BytesIO(record), again).load()
+    return trace_files.loaded(record, Sizes(sizes.hints[: sizes.n], sizes.equal()))
 
 
 def _part(plan: trace.Plan, steps: Program, grad: Any, sizes: tuple[int, ...]) -> Slice | None:
@@ -141,8 +139,20 @@ def _other_code(part: Slice | None) -> str:
         return f"NumPy computes it: {mine is not None}, by shape {theirs is not None}"
     if mine is None or any(a.size > _LARGEST for a in given):
         return ""
-    answers = [_bytes(fn, given) for fn in (mine, theirs)]
-    return "" if answers[0] == answers[1] else "other numbers of NumPy's code"
+    answers = [_bytes(fn, given) for fn in (mine, theirs, *_read_code(part))]
+    if answers[0] != answers[1]:
+        return "other numbers of NumPy's code"
+    return "" if answers[0] == answers[-1] else "other numbers of NumPy's code that was read from a file"
+
+
+def _read_code(part: Slice) -> Iterator[Any]:
+    """The NumPy code of a part as another process reads it, for its sizes; nothing where it is not kept."""
+    for code in part.program.codes[part._key, False]:
+        if code.holds(part.numbers):
+            with suppress(pickle.PicklingError, RecursionError):
+                record = trace_files.dumped(code, part.program.sizes)
+                yield trace_files.loaded(record, part.program.sizes).at(part.program.now(part.numbers), _by_xla, None)
+            return
 
 
 def _by_xla(*args: Any) -> Any:

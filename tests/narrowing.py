@@ -44,6 +44,7 @@ _AS_A_PROGRAM = "/testing/_jax_side.py"
 _PASSES_ON = {
     ("own_kernels.py", "lower_jit"), ("own_kernels.py", "apply_rule"), ("interop.py", "pure"),
     ("x64.py", "run_as_host"), ("x64.py", "call_for_host"), ("x64.py", "narrowed_tree"),
+    ("x64.py", "narrowed_for_host"),
 }  # fmt: skip
 """Functions that call JAX for the program around: its own kernels are lowered through `lower_jit`."""
 _MAY_ASK = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
 from .._core.arrays import dtypes
 from .._core.arrays.meta import Meta, meta
+from .._core.arrays.transfer import put
 from .._engine.graph.history import requires_grad_of
 from .._engine.graph.record import zeros_for
 from .._engine.memory.strided import read, write
@@ -49,7 +49,7 @@ def checked(inputs: Sequence[Any]) -> list[int]:
 
 def tensor_like(m: Meta, values: np.ndarray) -> Tensor:
     """A plain tensor of a given shape and dtype."""
-    return make(jnp.asarray(values.astype(m.dtype.np).reshape(m.shape)), meta(m.shape, m.dtype, m.device))
+    return make(put(values.astype(m.dtype.np).reshape(m.shape), m.device), meta(m.shape, m.dtype, m.device))
 
 
 def values_of(t: Tensor) -> np.ndarray:
@@ -75,7 +75,7 @@ def _outputs_at(fn: Fn, inputs: Sequence[Any], t: Tensor, values: Any) -> list[n
     """The outputs with an input moved, in place, so that closures over it see the change; None for integers."""
     before = read(t)
     try:
-        write(t, jnp.astype(jnp.asarray(values), t._m.dtype.np), bump=False)
+        write(t, put(np.array(values, t._m.dtype.np), t._m.device), bump=False)
         outputs = as_tuple(fn(*inputs))
         if any(o._m.dtype is dtypes.bool_ for o in outputs):
             raise RuntimeError(_BOOL_DIFFERENCE)

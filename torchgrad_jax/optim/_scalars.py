@@ -36,7 +36,7 @@ def _array_of(value: float, m: Meta) -> tuple[Any, float]:
     # The count of steps is known also where it belongs to parameters without data.
     if isinstance(m.device, devices.FakeDevice) or m.device == devices.of_jax(jax.local_devices()[0]):
         with jax.ensure_compile_time_eval():  # also while a step is being traced
-            array = jnp.asarray(rounded)
+            array = jax.device_put(rounded)  # `jnp.asarray` would compile a program
     else:
         array = jax.device_put(rounded, devices.to_jax(m.device))
     if len(_NUMBERS) >= _REMEMBERED:

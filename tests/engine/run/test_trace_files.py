@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from torchgrad_jax._core.host import code as host_code
 from torchgrad_jax._core.jax import own_kernels
 from torchgrad_jax._engine.run import trace_files
 from torchgrad_jax._engine.run.trace_files import text_of
@@ -40,6 +41,20 @@ def traced(monkeypatch):
 
     monkeypatch.setattr(own_kernels.jax, "make_jaxpr", counted)
     return times
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """The programs that NumPy code was written for."""
+    programs = []
+    general = host_code.general
+
+    def counted(source, *args):
+        programs.append(source)
+        return general(source, *args)
+
+    monkeypatch.setattr(host_code, "general", counted)
+    return programs
 
 
 def inputs(*shapes, dtype=torch.float64):
@@ -117,14 +132,16 @@ def bits(tensors):
 
 
 @pytest.mark.parametrize("way, name", [(way, name) for way, names in WAYS.items() for name in names])
-def test_a_second_process_gives_the_same_bits(way, name, folder, traced, monkeypatch):
+def test_a_second_process_gives_the_same_bits(way, name, folder, traced, written, monkeypatch):
     fn, *shapes = CALLS[name]
     found = []
     for _ in range(2):
         torch.clear_caches()
         traced.clear()
+        written.clear()
         found.append(bits(way(fn, *inputs(*shapes))))
     again = len(traced)
+    assert len(written) <= again  # what is traced anew is written anew
     monkeypatch.setattr(trace_files, "folder_of_kernels", lambda: None)
     torch.clear_caches()
     traced.clear()
@@ -148,7 +165,7 @@ def test_what_was_traced_for_one_size_is_read_for_another(name, folder, traced):
     assert read == bits(first_order(fn, *inputs(*larger)))
 
 
-def test_nothing_is_traced_again(folder, traced):
+def test_nothing_is_traced_again(folder, traced, written):
     def step():
         x, w = inputs((5, 3), (3, 4), dtype=torch.float32)
         F.layer_norm(torch.relu(x @ w).sin(), (4,)).square().mean().backward()
@@ -156,10 +173,13 @@ def test_nothing_is_traced_again(folder, traced):
 
     first = step()
     assert traced
+    assert written
     torch.clear_caches()
     traced.clear()
+    written.clear()
     assert step() == first
     assert traced == []
+    assert written == []
 
 
 DAMAGE = {
@@ -251,11 +271,11 @@ PROGRAM = """
 import sys
 import torchgrad_jax as torch
 
-made = []
-import jax
+from torchgrad_jax._core.jax import own_kernels
 
-make = jax.make_jaxpr
-jax.make_jaxpr = lambda fn, **more: made.append(fn.__name__) or make(fn, **more)
+made = []
+make = own_kernels.jax.make_jaxpr
+own_kernels.jax.make_jaxpr = lambda fn, **more: made.append(fn.__name__) or make(fn, **more)
 torch.manual_seed(0)
 net = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.GELU(), torch.nn.Linear(16, 3))
 optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)

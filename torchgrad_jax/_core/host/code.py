@@ -404,10 +404,10 @@ class Maker:
 
     def _again(self, eqn: Any, known: Sequence[Any]) -> Callable[[Any], Any]:
         """Make what does a step for given sizes."""
-        primitive = host_steps.STEPS[eqn.primitive.name]
+        eqn = eqn._replace(params={})  # those of the choice of sizes that the code is made with
 
         def make(now: Any) -> Any:
-            step = sized(now, eqn)
+            step, primitive = sized(now, eqn), host_steps.STEPS[eqn.primitive.name]
             avals = [v.aval for v in step.invars], [v.aval for v in step.outvars]
             fn = primitive.make(step.params, *avals)
             if primitive.knowing is not None:
@@ -529,12 +529,17 @@ class Maker:
         fixed = max([v.aval.size for v in choice.touching(eqn) if v.id is None], default=0)
         given = [v.id for v in choice.touching(eqn) if v.id is not None]
         ids = tuple(sorted({self._of_kind.setdefault(self.source.kinds[v], v) for v in given}))
-        cost = primitive.cost
-        if cost is None:
+        if primitive.cost is None:
             prices = self.alike.setdefault((ids, fixed), Counter())
             prices[primitive.overhead, primitive.per_element] += 1
-        else:
-            self.work.append(lambda now: (max([now.elements(v) for v in ids], default=fixed), cost(sized(now, eqn))))
+            return
+        eqn = eqn._replace(params={})
+
+        def work(now: Any) -> tuple[int, float]:
+            touched = max([now.elements(v) for v in ids], default=fixed)
+            return touched, host_steps.STEPS[eqn.primitive.name].cost(sized(now, eqn))
+
+        self.work.append(work)
 
     def _loop(self, eqn: Any) -> str:
         """The name of a function that does a loop."""

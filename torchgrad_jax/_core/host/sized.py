@@ -118,6 +118,15 @@ class Code:
         self.holds: Callable[[Sequence[int]], bool] = lambda numbers: True
         """Whether the code holds for some sizes."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what another process makes the code of; see `_engine.run.trace_files`."""
+        own = {name: x for name, x in self._space.items() if name not in COMMON}
+        return {**vars(self), "_space": own}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept)
+        self._space = {**COMMON, **self._space}
+
     def fits(self, now: Any) -> bool:
         """Return whether these sizes are not too much for NumPy; `Changed` where there is no telling."""
         try:

@@ -120,6 +120,18 @@ def narrowed(array: Any) -> Any:
     return array.astype(_NARROW[array.dtype])
 
 
+def narrowed_for_host(array: Any) -> Any:
+    """Return an array with the type that JAX has for it in the process, from code that is `with_x64`."""
+    if not IS_GUEST or array.dtype not in _NARROW:
+        return array
+    before = _now()
+    try:
+        _set(UNSET)
+        return narrowed(array)
+    finally:
+        _set(before)
+
+
 def narrowed_tree(values: Any) -> Any:
     """Return a tree whose arrays, JAX's and NumPy's, have the types that JAX has right now."""
     if not IS_GUEST or X64.value:

@@ -35,6 +35,8 @@ from ..._core.jax.evaluate import evaluate
 from ..._core.jax.private import CORE, ClosedJaxpr
 from ..._core.jax.sizes import NotGeneral, Size, Sizes, written
 
+_WITHOUT = "no code"
+"""Stands for code in a file where there is none for any sizes."""
 MOST = 4
 """Templates of a call for the same dtypes. A call that needs more decides by its sizes what to do."""
 _INLINED = {"pjit", "jit", "closed_call", "core_call", "core_closed_call"}
@@ -103,6 +105,10 @@ class Program:
     sizes: Sizes | None = None
     folds: Any = ()
     """The steps that give one number made of sizes."""
+    place: Any = None
+    """Where it is kept for other processes: a `Place` of `trace_files.py`."""
+    number = 0
+    """Which program of those that are kept there it is."""
 
     def __init__(self, closed: Any, sizes: Sizes | None = None, whole: bool = False) -> None:
         self._whole, self.exact = whole or sizes is not None, True
@@ -393,7 +399,9 @@ class Slice(NamedTuple):
     def in_general(self, kernel: Any, form: Any) -> Any:
         """NumPy code that is made once for any sizes; `Changed` where there is none."""
         program, numbers, key = self.program, self.numbers, (self._key, form is not None)
-        now, found = program.now(numbers), program.codes.setdefault(key, [])
+        now, found = program.now(numbers), program.codes.get(key)
+        if found is None:
+            found = program.codes[key] = self._codes_in_file(key)
         with suppress(Changed, Unsure):
             for code in found:
                 if code.holds(numbers):
@@ -405,11 +413,31 @@ class Slice(NamedTuple):
             made = code.at(now, kernel, form)
         except (No, Unsure, Changed):
             program.without.add(key)
+            self._keep(key, len(found), _WITHOUT)
             raise Changed from None
+        self._keep(key, len(found), code)
         found.append(code)
         if len(found) >= MOST:
             program.without.add(key)
         return made
+
+    def _codes_in_file(self, key: Any) -> list[Code]:
+        """Return the code that another process has made of it."""
+        program = self.program
+        kept = [*program.place.codes(program, key)] if self._is_kept else []
+        found = [code for code in kept if code != _WITHOUT]
+        if len(found) < len(kept) or len(found) >= MOST:
+            program.without.add(key)
+        return found
+
+    def _keep(self, key: Any, i: int, code: Any) -> None:
+        if self._is_kept:
+            self.program.place.add(self.program, key, i, code)
+
+    @property
+    def _is_kept(self) -> bool:
+        """Whether its program is kept for other processes, and names all that is wanted in the same way there."""
+        return self.program.place is not None and not any(ref.__class__ is Literal for ref in self.wanted)
 
 
 class AtSizes:

@@ -3,6 +3,8 @@
     x.sin().sum().backward()  # the first process traces `sin`, its gradient, and so on: some 10 ms each
     x.sin().sum().backward()  # the next one reads what the traces gave: some 0.3 ms each
 
+NumPy code for any sizes that is made of a trace is kept beside it.
+
 The files are in the folder of compiled kernels (`_core.jax.kernel_files`), one for each call with arguments of the same
 kinds, and nothing is read or written where kernels are not kept. The name of a file is a hash of everything that a
 trace depends on: the row and its static arguments, the kinds of the arguments, settings, versions, and the source of
@@ -18,6 +20,7 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
+import importlib
 import io
 import logging
 import marshal
@@ -29,7 +32,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 import jax
@@ -38,7 +41,7 @@ import numpy as np
 
 from ..._core.arrays import dtypes
 from ..._core.host import choice
-from ..._core.host.sized import Aval
+from ..._core.host.sized import Aval, Code
 from ..._core.jax import sizes as symbols
 from ..._core.jax.kernel_files import folder_of_kernels
 from ..._core.jax.private import AVAL, CORE, LOWERINGS, TRACE_CONTEXT, ClosedJaxpr, backends_are_open
@@ -54,7 +57,10 @@ _LARGEST = 1 << 16
 _KNOWN = ("builtins", "collections", "functools", "jax", "jaxlib", "ml_dtypes", "numpy", "torchgrad_jax")
 """Packages whose classes and functions are the same in another process."""
 _PACKAGE = Path(__file__).parent.parent.parent
+_STEPS = choice.__name__.removesuffix("choice")
+"""Modules whose functions are made of plain values, those that other functions define among them."""
 _PLAIN = frozenset((bool, int, float, complex, str, type(None)))
+_SYMBOLS = "symbols"
 
 
 class TraceFile:
@@ -97,7 +103,7 @@ class TraceFile:
         if key in self._unfit:
             return
         try:
-            payload = pickle.dumps((key, _dumped(trace, sizes)), protocol=5)
+            payload = pickle.dumps((key, dumped(trace, sizes, Place(self, key))), protocol=5)
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_BINARY", 0)
             self._path.parent.mkdir(parents=True, exist_ok=True)
             opened = os.open(self._path, flags, 0o600)
@@ -114,11 +120,33 @@ class TraceFile:
         if record is None:
             return None
         try:
-            return _Unpickler(io.BytesIO(record), sizes).load()
+            return loaded(record, sizes, self)
         except Exception as error:
             _LOG.debug("a trace of %s does not fit: %s: %s", self.name, type(error).__name__, error)
             self._unfit.add(key)
             return None
+
+
+class Place:
+    """Where the programs of a trace are kept, and the NumPy code that is made of them."""
+
+    def __init__(self, file: TraceFile, key: Any) -> None:
+        self.key, self._file, self.programs = key, file, 0
+
+    def codes(self, program: Program, part: Any) -> Iterator[Code]:
+        """Give the code that another process has made of a part of a program."""
+        i = 0
+        while (code := self._file.load(self._key_of(program, part, i), program.sizes)) is not None:
+            yield code
+            i += 1
+
+    def add(self, program: Program, part: Any, i: int, code: Code) -> None:
+        """Keep the `i`-th code that was made of a part of a program."""
+        self._file.add(self._key_of(program, part, i), code, program.sizes)
+
+    def _key_of(self, program: Program, part: Any, i: int) -> Any:
+        of_template, of = self.key
+        return of_template, (of, program.number, part, i)
 
 
 def file_of(call: str | None, kinds: Sequence[Any]) -> TraceFile | None:
@@ -184,26 +212,37 @@ def _versions() -> str | None:
 # --- traces as bytes --------------------------------------------------------------------------------------------
 
 
-def _dumped(trace: Any, sizes: Sizes) -> bytes:
+def dumped(trace: Any, sizes: Sizes, place: Place | None = None) -> bytes:
+    """Return a trace, or code that was made of it, as bytes; its programs are kept at a place from then on."""
     file = io.BytesIO()
-    _Pickler(file, sizes).dump(trace)
+    _Pickler(file, sizes, place).dump(trace)
     return file.getvalue()
+
+
+def loaded(record: bytes, sizes: Sizes, of: TraceFile | None = None) -> Any:
+    """Return what `dumped` was given, with these symbols."""
+    return _Unpickler(io.BytesIO(record), sizes, of).load()
 
 
 class _Pickler(pickle.Pickler):
     """Writes steps whose sizes are symbols of `sizes`, which are there before they are read."""
 
-    def __init__(self, file: io.BytesIO, sizes: Sizes) -> None:
+    def __init__(self, file: io.BytesIO, sizes: Sizes, place: Place | None) -> None:
         super().__init__(file, protocol=5)
-        self._sizes = sizes
+        self._sizes, self._place = sizes, place
 
     def persistent_id(self, x: Any) -> Any:
-        """Return what stands for the symbols."""
-        return 0 if x is self._sizes else None
+        """Return what stands for the symbols, and for the place of a program."""
+        if x is self._sizes:
+            return _SYMBOLS
+        return x.key if x.__class__ is Place else None
 
     def reducer_override(self, x: Any) -> Any:
         """Return how an object is made again."""
         kind = x.__class__
+        if kind is Program and x.place is None and self._place is not None:
+            x.place, x.number = self._place, self._place.programs
+            self._place.programs += 1
         if kind is Size:
             return _size, (x.sizes, _terms(x))
         if kind is AVAL:
@@ -227,6 +266,11 @@ class _Pickler(pickle.Pickler):
         if kind is FunctionType and x.__code__.co_filename == symbols.WRITTEN:
             names = {k: v for k, v in x.__globals__.items() if k != "__builtins__"}
             return _function, (marshal.dumps(x.__code__), names)
+        if kind is FunctionType and str(x.__module__).startswith(_STEPS) and "<" in x.__qualname__:
+            cells = [c.cell_contents for c in x.__closure__ or ()]
+            return _inner_function, (x.__module__, marshal.dumps(x.__code__), x.__name__, x.__defaults__, cells)
+        if kind is CodeType:
+            return marshal.loads, (marshal.dumps(x),)
         if not _is_known(x):
             raise pickle.PicklingError(f"a {kind.__name__}")
         return NotImplemented
@@ -248,13 +292,15 @@ def _is_known(x: Any) -> bool:
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, sizes: Sizes) -> None:
+    def __init__(self, file: io.BytesIO, sizes: Sizes, of: TraceFile | None) -> None:
         super().__init__(file)
-        self._sizes = sizes
+        self._sizes, self._of = sizes, of
 
-    def persistent_load(self, _: Any) -> Sizes:
-        """Return the symbols."""
-        return self._sizes
+    def persistent_load(self, key: Any) -> Sizes | Place | None:
+        """Return the symbols, or the place of a program."""
+        if key == _SYMBOLS:
+            return self._sizes
+        return None if self._of is None else Place(self._of, key)
 
 
 def _terms(x: Any) -> Any:
@@ -333,6 +379,12 @@ def _made(make: Callable[[], Any]) -> Any:
 
 def _primitive(name: str) -> Any:
     return _primitives(name)[name]
+
+
+def _inner_function(module: str, code: bytes, name: str, defaults: Any, cells: Sequence[Any]) -> FunctionType:
+    """Make a function that was defined in another one, over what it had of that one's variables."""
+    names = vars(importlib.import_module(module))
+    return FunctionType(marshal.loads(code), names, name, defaults, tuple(map(CellType, cells)))
 
 
 def _function(code: bytes, names: dict[str, Any]) -> FunctionType:

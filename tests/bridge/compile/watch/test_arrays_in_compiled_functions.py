@@ -29,6 +29,7 @@ FORMS = {
     "twice": lambda x, a, k: (y := a * 2, y, x),
     "named": lambda x, a, k: Pair(jax.random.split(k, 3)[2], x.sum()),
     "integers": lambda x, a, k: (x[jnp.argmax(a)], jnp.argsort(a), a > 1),
+    "new": lambda x, a, k: (x + 1, jnp.ones(3) * 2.0 + a, {"n": jnp.arange(3), "k": jax.random.fold_in(k, 1)}),
 }
 
 

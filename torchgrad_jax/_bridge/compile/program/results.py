@@ -24,6 +24,7 @@ from ...._core.arrays.dtypes import FLOATING, dtype
 from ...._core.arrays.meta import Meta
 from ...._core.arrays.python_numbers import Number
 from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
+from ...._core.jax.x64 import narrowed_for_host
 from ...._core.python_classes import is_python_class
 from ...._core.state import GRAD, MODES
 from ...._engine.graph.history import grad_fn_of, requires_grad_of
@@ -191,7 +192,7 @@ class ResultArray(ResultTensor):
 
     def of_array(self, array: Any) -> Any:
         """The result of a run that computed this."""
-        return as_array(jnp.asarray(array), self.impl)
+        return as_array(narrowed_for_host(jnp.asarray(array)), self.impl)
 
 
 class MadeTensor:

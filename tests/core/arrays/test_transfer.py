@@ -44,9 +44,9 @@ def test_a_later_write_to_the_tensor_leaves_the_array_of_jax_alone():
 
 def test_what_is_set_around_it_decides_what_jax_makes_of_a_tensor():
     t = tg.ones(4, dtype=tg.float64)
-    with jax.enable_x64(False):
-        assert jnp.asarray(t).dtype == jnp.float32
-    assert jnp.asarray(t).dtype == jnp.float64
+    for on, found in ((False, jnp.float32), (True, jnp.float64)):
+        with jax.enable_x64(on):
+            assert jnp.asarray(t).dtype == found
     mesh = jax.make_mesh((1,), ("a",), axis_types=(jax.sharding.AxisType.Explicit,))
     with jax.set_mesh(mesh):
         assert jnp.asarray(t).aval == jnp.asarray(t.numpy()).aval

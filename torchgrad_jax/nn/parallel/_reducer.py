@@ -278,7 +278,7 @@ class Reducer:
         whole = bucket.result().reshape(-1)
         parts = [whole[a:b] for a, b in zip([0, *bucket.ends], bucket.ends)]
         kept = [self._everywhere is None or i in self._everywhere for i in bucket.members]
-        if self.views:
+        if self.views and not is_compiling():  # a program gives gradients that share no memory
             self._write_views(bucket, parts, kept)
             return
         for i, part, used in zip(bucket.members, parts, kept):

@@ -89,7 +89,7 @@ def test_steps_that_need_values_have_the_bits_of_strict_ones(name):
 
 
 def test_what_comes_between_two_reads_is_one_program(monkeypatch):
-    monkeypatch.setattr(choice, "OF_THREADS", choice.LARGEST)  # NumPy does none of it block by block
+    monkeypatch.setattr(choice, "BLOCKS_END", choice.LARGEST)  # NumPy does none of it block by block
     torch.clear_caches()
     w = torch.linspace(0.1, 1, 40_000)
 

@@ -1,8 +1,8 @@
 """Kernels of few steps on many elements, which NumPy does block by block.
 
-For `abs(x) * 2` of a million numbers the code is
+For `abs(x) * 2` of a hundred thousand numbers the code is
 
-    out = new((1000, 1000), float32)
+    out = new((100, 1000), float32)
     to, of_a0 = out.reshape(-1), a0.reshape(-1)
     for at in range(0, to.size, block):
         a0 = of_a0[at : at + block]

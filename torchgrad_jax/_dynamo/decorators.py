@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._bridge.compile.explain import one_program_per_shape as _one_program_per_shape
+from .._bridge.compile.new_sizes import mark as _mark
 from .._bridge.compile.stance import POLICY as _POLICY
 from .._core.errors.messages import missing as _missing
 from .._core.signals import restore, uninterrupted
@@ -26,14 +27,15 @@ from ..compiler import (
 
 
 def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
-    """A warning: each shape is compiled for itself, and all are right."""
+    """Have compiled functions that take a tensor run new sizes eagerly at first, as with `dynamic=True`."""
     _check_index(index)
-    _one_program_per_shape("mark_dynamic()")
+    _mark(t)
 
 
 def maybe_mark_dynamic(t: Any, index: Any) -> None:
-    """Nothing: it permits any size in a dimension, and each size gets a program of its own."""
+    """Do what `mark_dynamic` does: each size is right in both."""
     _check_index(index)
+    _mark(t)
 
 
 def mark_unbacked(t: Any, index: Any, **hints: Any) -> None:

@@ -656,18 +656,6 @@ def test_the_recompile_limit_warns_once_and_names_what_came_in_many_kinds():
     assert f.programs.evicted == 2
 
 
-def test_asking_for_sizes_as_inputs_warns_and_changes_nothing(monkeypatch):
-    monkeypatch.setattr("torchgrad_jax._bridge.compile.explain._TOLD", set())
-    with pytest.warns(UserWarning, match="dynamic=True.* has no effect"):
-        f = torch.compile(lambda x: x * 2, dynamic=True)
-    with pytest.warns(UserWarning, match="mark_dynamic.* has no effect"):
-        torch._dynamo.mark_dynamic(torch.ones(2), 0)
-    torch._dynamo.mark_static(torch.ones(2), 0)
-    torch.compile(lambda x: x * 2, dynamic=True)  # told once
-    assert [f(torch.ones(n)).sum().item() for n in (1, 2, 3)] == [2.0, 4.0, 6.0]
-    assert f.counts["traced"] == 3
-
-
 LAYOUTS = {
     "transposed": lambda: torch.arange(6.0).reshape(2, 3).t() + 1,
     "permuted": lambda: (torch.arange(24.0) + 1).reshape(2, 3, 4).permute(2, 0, 1),

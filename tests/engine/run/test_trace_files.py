@@ -141,7 +141,7 @@ def test_a_second_process_gives_the_same_bits(way, name, folder, traced, written
         written.clear()
         found.append(bits(way(fn, *inputs(*shapes))))
     again = len(traced)
-    assert len(written) <= again  # what is traced anew is written anew
+    assert len(written) <= again  # what is traced again is written again
     monkeypatch.setattr(trace_files, "folder_of_kernels", lambda: None)
     torch.clear_caches()
     traced.clear()

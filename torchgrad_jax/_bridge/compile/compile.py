@@ -9,7 +9,6 @@ from typing import Any
 
 from ..._core.errors.messages import Unsupported
 from ..._core.jax import caches
-from . import explain
 from .buckets import Bucketed
 from .compiled import Compiled as Compiled
 from .stance import EAGER, EXACT, POLICY, ProgramCounter, checked_backend, checked_mode, get_default_backend
@@ -43,7 +42,8 @@ def compile(
         model: a function or an `nn.Module`. Left out, `compile` is a decorator with arguments.
         fullgraph: a function is always compiled whole; True raises for one that cannot be even with
             `torch._dynamo.config.suppress_errors`, and for generators, which otherwise run eagerly.
-        dynamic: True warns: each combination of shapes is compiled for itself, as with False and None.
+        dynamic: with True, on a CPU, calls with sizes that are new run eagerly, and a size is compiled that a hundred
+            calls had. Each combination of sizes is compiled for itself, as with False and None.
         backend: "inductor" and the other names of torch all mean XLA; "eager" runs the function as it is. A
             function is refused: there is no graph of torch's operators for it.
         mode: "exact" makes a compiled call give the bits of the eager one: it starts the kernels that eager code
@@ -124,17 +124,17 @@ def compile(
     settings["checks"] = bool(asked if checks is None else checks)
     if mode == EXACT:
         settings["exact"] = True
+    if dynamic:
+        settings["dynamic"] = True
     if hasattr(model, "named_parameters") and not isinstance(model, type):
         return of_module(model, settings)
     return of_function(model, settings)
 
 
 def _check_arguments(model: Any, dynamic: Any, shapes_spec: Any) -> None:
-    """Refuse what `compile` cannot do; warn of what it does for each shape in turn."""
+    """Refuse what `compile` cannot do."""
     if dynamic is not None and not isinstance(dynamic, bool):
         raise AssertionError(f"Expected enable to be a bool, got {type(dynamic)}")
-    if dynamic:
-        explain.one_program_per_shape("torch.compile(dynamic=True)")
     if shapes_spec is not None:
         raise NotImplementedError("torch.compile: shapes_spec is not supported; each shape is compiled for itself")
     if not callable(model):

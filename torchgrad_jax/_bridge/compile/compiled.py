@@ -41,6 +41,7 @@ from .calls import Again, AsIs, Call, How, Outcome, Ran, Request, WithPlainNumbe
 from .function_modes import autocast_off
 from .inspection import Lowered, ProgramInspected, explanation, folded, lowered
 from .many_steps import Batches, StepsDone, run_all
+from .new_sizes import NewSizes
 from .patience import Patience
 from .plans.batches import largest_batch_of
 from .plans.layers import plan_by_layers
@@ -76,6 +77,7 @@ class Compiled:
         written: bool = False,
         checks: bool = True,
         exact: bool = False,
+        dynamic: bool = False,
         verify: int | str | None = None,
         counter: ProgramCounter | None = None,
     ) -> None:
@@ -86,6 +88,7 @@ class Compiled:
         """How often the function was traced, its program run, and the function itself run instead."""
         self.programs = Programs(fn, limit)
         self.patience = Patience(fn, fullgraph, written, self.counts, counter)
+        self.new_sizes = NewSizes(dynamic)
         self.verification = Verification(fn, verify)
         self.settings = {
             "limit": limit,
@@ -94,6 +97,7 @@ class Compiled:
             "checks": checks,
             "verify": verify,
             "exact": exact,
+            "dynamic": dynamic,
         }
         if counter is not None:
             self.settings["counter"] = counter
@@ -414,6 +418,8 @@ class Compiled:
         found = self._run_kept(call, run)
         if not isinstance(found, _Missed):
             return found
+        if run is Entry.run and found.is_new and self.new_sizes.run_eagerly(call, self.programs.by_key):
+            return AsIs(_NEW_SIZES, How.NOTED)
         if (refused := self._refusal(call, found)) is not None:
             return refused
         plain = self.patience.plain_numbers
@@ -652,6 +658,11 @@ class _Missed(NamedTuple):
     clashing: list[Entry]
     """Those that would be right if arguments did not share memory."""
 
+    @property
+    def is_new(self) -> bool:
+        """Whether there is no program for arguments of this kind."""
+        return self.reason is None and not self.clashing
+
 
 @contextmanager
 def _mode_of_program() -> Iterator[Any]:
@@ -672,6 +683,7 @@ def _mode_of_program() -> Iterator[Any]:
 _MOST_TRACES = 6
 _MOST_TOGETHER = 3
 """So many programs are made for arguments that share memory."""
+_NEW_SIZES = "sizes that are new run eagerly at first: dynamic=True"
 _WATCHED = (
     "it runs as part of something that sees each operation: a transform, forward mode, anomaly checks, a profiler, "
     "hooks of saved tensors (as in a checkpoint), or a mode for functions or dispatch"

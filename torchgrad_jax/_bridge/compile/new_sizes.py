@@ -5,9 +5,9 @@
     step(x[:9])  # runs eagerly: for a size that is new this takes 2 ms, where XLA would compile for 700
     ...          # and is compiled, too, after a hundred calls with 9 rows
 
-A program pays when it saves in its calls what compiling it takes, some hundred calls of the function. Calls are counted,
-and not timed: then processes that run the same calls compile the same ones. On an accelerator each size is compiled at
-once, since eager code compiles every operator for a size that is new.
+A program pays when it saves in its calls what compiling it takes, some hundred calls of the function. Calls are
+counted, and not timed: then processes that run the same calls compile the same ones. On an accelerator each size is
+compiled at once, since eager code compiles every operator for a size that is new.
 """
 
 from __future__ import annotations

@@ -536,8 +536,8 @@ class Maker:
         eqn = eqn._replace(params={})
 
         def work(now: Any) -> tuple[int, float]:
-            touched = max([now.elements(v) for v in ids], default=fixed)
-            return touched, host_steps.STEPS[eqn.primitive.name].cost(sized(now, eqn))
+            cost: Any = host_steps.STEPS[eqn.primitive.name].cost
+            return max([now.elements(v) for v in ids], default=fixed), cost(sized(now, eqn))
 
         self.work.append(work)
 

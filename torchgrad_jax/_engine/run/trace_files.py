@@ -136,13 +136,15 @@ class Place:
     def codes(self, program: Program, part: Any) -> Iterator[Code]:
         """Give the code that another process has made of a part of a program."""
         i = 0
-        while (code := self._file.load(self._key_of(program, part, i), program.sizes)) is not None:
+        sizes: Any = program.sizes
+        while (code := self._file.load(self._key_of(program, part, i), sizes)) is not None:
             yield code
             i += 1
 
     def add(self, program: Program, part: Any, i: int, code: Code) -> None:
         """Keep the `i`-th code that was made of a part of a program."""
-        self._file.add(self._key_of(program, part, i), code, program.sizes)
+        sizes: Any = program.sizes
+        self._file.add(self._key_of(program, part, i), code, sizes)
 
     def _key_of(self, program: Program, part: Any, i: int) -> Any:
         of_template, of = self.key
@@ -269,7 +271,7 @@ class _Pickler(pickle.Pickler):
         if kind is FunctionType and str(x.__module__).startswith(_STEPS) and "<" in x.__qualname__:
             cells = [c.cell_contents for c in x.__closure__ or ()]
             return _inner_function, (x.__module__, marshal.dumps(x.__code__), x.__name__, x.__defaults__, cells)
-        if kind is CodeType:
+        if isinstance(x, CodeType):
             return marshal.loads, (marshal.dumps(x),)
         if not _is_known(x):
             raise pickle.PicklingError(f"a {kind.__name__}")

@@ -1,9 +1,9 @@
 """torch._dynamo.config: the settings that mean something where functions are compiled whole, by XLA.
 
 `suppress_errors` lets a function that cannot be compiled run eagerly. `recompile_limit` (also
-`cache_size_limit`) is how many programs a function keeps. `automatic_dynamic_shapes` and `assume_static_by_default`
-may be set either way: each shape is compiled for itself, and gives the same results. So may `verbose`: errors show
-all of the stack as it is; and what `_WITHOUT_EFFECT` names. Other settings are refused.
+`cache_size_limit`) is how many programs a function keeps. Without `automatic_dynamic_shapes` each size is compiled,
+and not only the first eight at once. `assume_static_by_default` may be set either way: results are the same. So may
+`verbose`: errors show all of the stack as it is; and what `_WITHOUT_EFFECT` names. Other settings are refused.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+import types
 import zlib
 from pathlib import Path
 
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
-from torchgrad_jax._core.host import code as host_code
+from torchgrad_jax._core.host import code as host_code, space
 from torchgrad_jax._core.jax import own_kernels
+from torchgrad_jax._core.jax.sizes import Sizes
 from torchgrad_jax._engine.run import trace_files
 from torchgrad_jax._engine.run.trace_files import text_of
 
@@ -265,6 +267,17 @@ def test_functions_of_users_are_not_kept(folder):
     twice_the_sine = torch.from_jax(lambda v: jnp.sin(v) * 2)
     twice_the_sine(x).sum().backward()
     assert sorted(folder.iterdir()) == kept
+
+
+def test_code_is_of_the_package_that_reads_it(monkeypatch):
+    """Two environments may share a folder of kernels, and code is known as the package's by its file."""
+    code = space.compiled("def kernel(x):\n    return [v + 1 for v in x]")
+    record = trace_files.dumped(code, Sizes(()))
+    assert trace_files.loaded(record, Sizes(())) == code
+    monkeypatch.setattr(trace_files, "_PACKAGE", Path("/another/place"))
+    again = trace_files.loaded(record, Sizes(()))
+    files = {c.co_filename for c in (again, *again.co_consts) if isinstance(c, types.CodeType)}
+    assert files == {"/another/place/_core/host/space.py:kernel"}
 
 
 PROGRAM = """

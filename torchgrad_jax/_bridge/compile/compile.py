@@ -43,7 +43,7 @@ def compile(
         fullgraph: a function is always compiled whole; True raises for one that cannot be even with
             `torch._dynamo.config.suppress_errors`, and for generators, which otherwise run eagerly.
         dynamic: with True, on a CPU, calls with sizes that are new run eagerly, and a size is compiled that a hundred
-            calls had. Each combination of sizes is compiled for itself, as with False and None.
+            calls had. With None this begins after eight sizes, and with False each size is compiled at once.
         backend: "inductor" and the other names of torch all mean XLA; "eager" runs the function as it is. A
             function is refused: there is no graph of torch's operators for it.
         mode: "exact" makes a compiled call give the bits of the eager one: it starts the kernels that eager code
@@ -124,8 +124,8 @@ def compile(
     settings["checks"] = bool(asked if checks is None else checks)
     if mode == EXACT:
         settings["exact"] = True
-    if dynamic:
-        settings["dynamic"] = True
+    if dynamic is not None:
+        settings["dynamic"] = dynamic
     if hasattr(model, "named_parameters") and not isinstance(model, type):
         return of_module(model, settings)
     return of_function(model, settings)

@@ -77,7 +77,7 @@ class Compiled:
         written: bool = False,
         checks: bool = True,
         exact: bool = False,
-        dynamic: bool = False,
+        dynamic: bool | None = None,
         verify: int | str | None = None,
         counter: ProgramCounter | None = None,
     ) -> None:
@@ -683,7 +683,7 @@ def _mode_of_program() -> Iterator[Any]:
 _MOST_TRACES = 6
 _MOST_TOGETHER = 3
 """So many programs are made for arguments that share memory."""
-_NEW_SIZES = "sizes that are new run eagerly at first: dynamic=True"
+_NEW_SIZES = "sizes that are new run eagerly at first; dynamic=False compiles each of them"
 _WATCHED = (
     "it runs as part of something that sees each operation: a transform, forward mode, anomaly checks, a profiler, "
     "hooks of saved tensors (as in a checkpoint), or a mode for functions or dispatch"

@@ -1,10 +1,11 @@
-"""Sizes that a function of `torch.compile(dynamic=True)` meets, and has no program for.
+"""Sizes that a compiled function meets, and has no program for.
 
     step = torch.compile(step, dynamic=True)
     step(x[:8])  # compiled
     step(x[:9])  # runs eagerly: for a size that is new this takes 2 ms, where XLA would compile for 700
     ...          # and is compiled, too, after a hundred calls with 9 rows
 
+Without `dynamic`, this begins after eight sizes; with `dynamic=False` each size is compiled.
 A program pays when it saves in its calls what compiling it takes, some hundred calls of the function. Calls are
 counted, and not timed: then processes that run the same calls compile the same ones. On an accelerator each size is
 compiled at once, since eager code compiles every operator for a size that is new.
@@ -13,15 +14,18 @@ compiled at once, since eager code compiles every operator for a size that is ne
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from ..._core.arrays.meta import Meta
 from ..._engine.memory.tensor import Tensor
 from .calls import Call
+from .stance import POLICY
 
 CALLS = 100
 """So many calls with the same sizes run eagerly."""
+AUTOMATIC = 8
+"""So many sizes are compiled before others run eagerly, where nobody says whether sizes change."""
 _MOST = 4096
 """Combinations of sizes whose calls are counted."""
 _MARKED: dict[int, weakref.ref[Tensor]] = {}
@@ -37,34 +41,40 @@ class NewSizes:
     """The calls of a function with sizes that it has no program for.
 
     Args:
-        dynamic: whether they run eagerly at first.
+        dynamic: whether they run eagerly at first; None for those after some sizes that were compiled.
     """
 
-    def __init__(self, dynamic: bool) -> None:
+    def __init__(self, dynamic: bool | None) -> None:
         self._dynamic = dynamic
         self._calls: dict[Any, int] = {}
         """By the kind of arguments, how many calls ran eagerly."""
 
-    def run_eagerly(self, call: Call, known: Iterable[Any]) -> bool:
+    def run_eagerly(self, call: Call, known: Collection[Any]) -> bool:
         """Return whether a call runs eagerly, and count it.
 
         Args:
             call: the call, of a kind that there is no program for.
             known: the kinds of arguments that there are programs for.
         """
-        self._dynamic = self._dynamic or any(id(t) in _MARKED for t in call.tensors)
-        if not self._dynamic or any(t._m.device.type != "cpu" for t in call.tensors):
-            return False
-        kind = _without_sizes(call.key)
-        if all(_without_sizes(key) != kind for key in known):
-            return False
-        calls = self._calls.pop(call.key, 0) + 1
-        if calls > CALLS:
+        if self._dynamic is None and any(id(t) in _MARKED for t in call.tensors):
+            self._dynamic = True
+        calls = self._calls.pop(call.key, 0) or (0 if self._has_met_enough(call, known) else CALLS)
+        if calls >= CALLS:
             return False
         if len(self._calls) >= _MOST:
             del self._calls[next(iter(self._calls))]
-        self._calls[call.key] = calls
+        self._calls[call.key] = calls + 1
         return True
+
+    def _has_met_enough(self, call: Call, known: Collection[Any]) -> bool:
+        """Return whether there are programs enough for arguments that differ from these in their sizes alone."""
+        if self._dynamic is False or any(t._m.device.type != "cpu" for t in call.tensors):
+            return False
+        least = 1 if self._dynamic else AUTOMATIC
+        if len(known) < least or not (self._dynamic or POLICY.automatic_dynamic):
+            return False
+        kind = _without_sizes(call.key)
+        return sum(_without_sizes(key) == kind for key in known) >= least
 
 
 def _without_sizes(key: Any) -> Any:

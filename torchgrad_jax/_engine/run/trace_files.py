@@ -270,9 +270,9 @@ class _Pickler(pickle.Pickler):
             return _function, (marshal.dumps(x.__code__), names)
         if kind is FunctionType and str(x.__module__).startswith(_STEPS) and "<" in x.__qualname__:
             cells = [c.cell_contents for c in x.__closure__ or ()]
-            return _inner_function, (x.__module__, marshal.dumps(x.__code__), x.__name__, x.__defaults__, cells)
+            return _inner_function, (x.__module__, x.__code__, x.__name__, x.__defaults__, cells)
         if isinstance(x, CodeType):
-            return marshal.loads, (marshal.dumps(x),)
+            return _code, (marshal.dumps(x), os.path.relpath(x.co_filename, _PACKAGE))
         if not _is_known(x):
             raise pickle.PicklingError(f"a {kind.__name__}")
         return NotImplemented
@@ -383,10 +383,22 @@ def _primitive(name: str) -> Any:
     return _primitives(name)[name]
 
 
-def _inner_function(module: str, code: bytes, name: str, defaults: Any, cells: Sequence[Any]) -> FunctionType:
+def _inner_function(module: str, code: CodeType, name: str, defaults: Any, cells: Sequence[Any]) -> FunctionType:
     """Make a function that was defined in another one, over what it had of that one's variables."""
     names = vars(importlib.import_module(module))
-    return FunctionType(marshal.loads(code), names, name, defaults, tuple(map(CellType, cells)))
+    return FunctionType(code, names, name, defaults, tuple(map(CellType, cells)))
+
+
+def _code(code: bytes, file: str) -> CodeType:
+    """Return code of a file of this package, which may have been in another folder when the code was kept."""
+    return _in_file(marshal.loads(code), os.path.normpath(_PACKAGE / file))
+
+
+def _in_file(code: CodeType, file: str) -> CodeType:
+    if code.co_filename == file:
+        return code
+    constants = [_in_file(c, file) if isinstance(c, CodeType) else c for c in code.co_consts]
+    return code.replace(co_filename=file, co_consts=tuple(constants))
 
 
 def _function(code: bytes, names: dict[str, Any]) -> FunctionType:

@@ -58,7 +58,7 @@ class NewSizes:
         """
         if self._dynamic is None and any(id(t) in _MARKED for t in call.tensors):
             self._dynamic = True
-        calls = self._calls.pop(call.key, 0) or (0 if self._has_met_enough(call, known) else CALLS)
+        calls = self._calls.pop(call.key, 0) or (0 if self._has_programs_enough(call, known) else CALLS)
         if calls >= CALLS:
             return False
         if len(self._calls) >= _MOST:
@@ -66,7 +66,7 @@ class NewSizes:
         self._calls[call.key] = calls + 1
         return True
 
-    def _has_met_enough(self, call: Call, known: Collection[Any]) -> bool:
+    def _has_programs_enough(self, call: Call, known: Collection[Any]) -> bool:
         """Return whether there are programs enough for arguments that differ from these in their sizes alone."""
         if self._dynamic is False or any(t._m.device.type != "cpu" for t in call.tensors):
             return False

@@ -82,6 +82,18 @@ def test_bits_in_exact_mode_do_not_depend_on_how_often_a_size_came():
     assert [*map(exact, training(True, mode="exact"))] == [*map(exact, training(False))]
 
 
+@pytest.mark.parametrize("mode, eager", [(None, 0), ("exact", 1)])
+def test_where_equal_calls_have_equal_bits(mode, eager):
+    f = torch.compile(lambda x: x.exp().sum(), dynamic=True, mode=mode)
+    torch.use_deterministic_algorithms(True)
+    try:
+        f(torch.ones(3))
+        f(torch.ones(4))
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert f.counts["eager"] == eager
+
+
 def test_a_whole_graph_and_a_stance_without_retraces_take_new_sizes():
     f = torch.compile(lambda x: x * 2, dynamic=True, fullgraph=True)
     f(torch.ones(2))

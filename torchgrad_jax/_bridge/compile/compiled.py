@@ -88,7 +88,7 @@ class Compiled:
         """How often the function was traced, its program run, and the function itself run instead."""
         self.programs = Programs(fn, limit)
         self.patience = Patience(fn, fullgraph, written, self.counts, counter)
-        self.new_sizes = NewSizes(dynamic)
+        self.new_sizes = NewSizes(dynamic, exact)
         self.verification = Verification(fn, verify)
         self.settings = {
             "limit": limit,

@@ -18,6 +18,7 @@ from collections.abc import Collection
 from typing import Any
 
 from ..._core.arrays.meta import Meta
+from ..._core.state import SETTINGS
 from ..._engine.memory.tensor import Tensor
 from .calls import Call
 from .stance import POLICY
@@ -42,10 +43,11 @@ class NewSizes:
 
     Args:
         dynamic: whether they run eagerly at first; None for those after some sizes that were compiled.
+        exact: whether a program has the bits of eager code.
     """
 
-    def __init__(self, dynamic: bool | None) -> None:
-        self._dynamic = dynamic
+    def __init__(self, dynamic: bool | None, exact: bool) -> None:
+        self._dynamic, self._exact = dynamic, exact
         self._calls: dict[Any, int] = {}
         """By the kind of arguments, how many calls ran eagerly."""
 
@@ -70,6 +72,8 @@ class NewSizes:
         """Return whether there are programs enough for arguments that differ from these in their sizes alone."""
         if self._dynamic is False or any(t._m.device.type != "cpu" for t in call.tensors):
             return False
+        if (SETTINGS.deterministic or SETTINGS.equal_bits) and not self._exact:
+            return False  # bits would change when a size that has run eagerly is compiled
         least = 1 if self._dynamic else AUTOMATIC
         if len(known) < least or not (self._dynamic or POLICY.automatic_dynamic):
             return False

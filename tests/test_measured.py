@@ -63,6 +63,9 @@ def test_what_did_not_run_keeps_its_time(tmp_path, monkeypatch):
     found = Seconds.stored()
     assert found.of(TESTS[5]) == 0.5
     assert found.of("tests/test_b.py::test_slow[7]") == 8
+    (notes / "1.txt").write_text("0.4\ttests/test_b.py::test_slow[1]\n", encoding="utf-8")
+    assert main(str(notes)) == 0
+    assert Seconds.stored().of("tests/test_b.py::test_slow[7]") == 8  # a case that the day has left out
 
 
 def test_what_was_not_measured_again_keeps_its_lines():

@@ -387,7 +387,8 @@ BOUNDED_BY_THEIR_KEYS = {
         "nn/utils/parametrize.py", "serialization/__init__.py", "utils/_tree_nodes.py", "utils/flop_counter.py",
     },
     "as long as something else lives": {
-        "_bridge/compile/watch/code_that_reads.py", "_core/arrays/summands.py", "_core/jax/running_transforms.py",
+        "_bridge/compile/new_sizes.py", "_bridge/compile/watch/code_that_reads.py", "_core/arrays/summands.py",
+        "_core/jax/running_transforms.py",
         "_engine/graph/saved.py", "_engine/passes/walk.py",
         "distributed/_composable/replicate.py", "distributed/_stores.py", "utils/data/_utils/signal_handling.py",
     },

@@ -12,9 +12,9 @@ together = Together(2)
 test_same_as_torch = together.test()
 
 
-def compiled(m, fn):
+def compiled(m, fn, **how):
     """The function as one program, where the package compiles without another compiler."""
-    return m.compile(fn, fullgraph=True) if m.__name__ == "torchgrad_jax" else fn
+    return m.compile(fn, fullgraph=True, **how) if m.__name__ == "torchgrad_jax" else fn
 
 
 @together
@@ -128,6 +128,25 @@ def several_backwards_in_a_step(m, d):
 
     run = compiled(m, step)
     return [run(x, y) for x, y in batches(m, d.get_rank())]
+
+
+@together
+def sizes_that_are_new_in_one_process(m, d):
+    net = m.nn.parallel.DistributedDataParallel(m.nn.Linear(3, 1))
+    optimizer = m.optim.SGD(net.parameters(), lr=0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = net(x).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    with m.no_grad():
+        for p in net.parameters():
+            p.fill_(0.5)
+    run = compiled(m, step, dynamic=True)
+    return [run(m.ones(n, 3)) for n in ((4, 4, 4, 4) if d.get_rank() else (4, 5, 4, 6))]
 
 
 @together

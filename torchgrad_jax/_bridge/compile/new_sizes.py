@@ -5,7 +5,7 @@
     step(x[:9])  # runs eagerly: for a size that is new this takes 2 ms, where XLA would compile for 700
     ...          # and is compiled, too, after a hundred calls with 9 rows
 
-Without `dynamic`, this begins after eight sizes; with `dynamic=False` each size is compiled.
+Without `dynamic`, this begins after eight sizes. With `dynamic=False`, and among several processes, each is compiled.
 A program pays when it saves in its calls what compiling it takes, some hundred calls of the function. Calls are
 counted, and not timed: then processes that run the same calls compile the same ones. On an accelerator each size is
 compiled at once, since eager code compiles every operator for a size that is new.
@@ -16,6 +16,8 @@ from __future__ import annotations
 import weakref
 from collections.abc import Collection
 from typing import Any
+
+import jax
 
 from ..._core.arrays.meta import Meta
 from ..._core.state import SETTINGS
@@ -72,6 +74,8 @@ class NewSizes:
         """Return whether there are programs enough for arguments that differ from these in their sizes alone."""
         if self._dynamic is False or any(t._m.device.type != "cpu" for t in call.tensors):
             return False
+        if jax.process_count() > 1:
+            return False  # a process that runs eagerly would not meet the others in their programs
         if (SETTINGS.deterministic or SETTINGS.equal_bits) and not self._exact:
             return False  # bits would change when a size that has run eagerly is compiled
         least = 1 if self._dynamic else AUTOMATIC

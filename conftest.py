@@ -140,7 +140,7 @@ def _keep(config: pytest.Config, items: list[pytest.Item], wanted: list[pytest.I
 def _time_to_come(tests: Sequence[str], workers: int) -> str:
     """How long a run will take, for who waits in front of it."""
     minutes = max(1, round(sum(map(_seconds.of, tests)) / workers / 60))
-    return f"time: {len(tests)} tests on {workers} cores take about {minutes} min, three times that without compiled kernels"
+    return f"time: {len(tests)} tests on {workers} cores take about {minutes} min, more without compiled kernels"
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> str | None:

@@ -20,7 +20,9 @@ def dynamo(m, name=""):
 @program
 def marks_on_tensors(m):
     decorators, x = dynamo(m, ".decorators"), m.ones(2)
-    wrong = [complaint(lambda f=f: f(x, "a")) for f in (decorators.maybe_mark_dynamic, decorators.mark_dynamic)]
+    marks = decorators.maybe_mark_dynamic, decorators.mark_dynamic
+    wrong = [complaint(lambda f=f: f(x, "a")) for f in marks]
+    wrong += [complaint(lambda f=f, t=t: f(t, 0))[0] for f in marks for t in ([1.0], 3)]
     return decorators.maybe_mark_dynamic(x, 0), dynamo(m).maybe_mark_dynamic(x, [0]), wrong
 
 

@@ -5,10 +5,14 @@ import importlib
 import pickle
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 
 import torchgrad_jax as tg
 from tests.engine.helpers import Programs, attempt, table
+from torchgrad_jax._core.arrays.meta import meta
+from torchgrad_jax.optim import _scalars
 
 from .training import give_gradients, parameters, report, train
 
@@ -440,3 +444,18 @@ def test_missing_name():
 def test_train_is_deterministic():
     once, again = (train(tg, lambda ps: tg.optim.Adam(ps), steps=2) for _ in range(2))
     assert [p.tolist() for p in once["params"]] == [p.tolist() for p in again["params"]]
+
+
+def test_a_count_of_steps_compiles_nothing():
+    compiled = []
+
+    def note(event: str, duration_secs: float, **kwargs: Any) -> None:
+        compiled.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        array, number = _scalars._array_of(3.0, meta((), tg.uint16, tg.device("cpu")))
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert (array.dtype, array.weak_type, number) == (np.uint16, False, 3.0)
+    assert not [event for event in compiled if "compile" in event]

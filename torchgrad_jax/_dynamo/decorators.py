@@ -16,6 +16,7 @@ from .._bridge.compile.new_sizes import mark as _mark
 from .._bridge.compile.stance import POLICY as _POLICY
 from .._core.errors.messages import missing as _missing
 from .._core.signals import restore, uninterrupted
+from .._engine.memory.tensor import Tensor as _Tensor
 from ..compiler import (
     allow_in_graph as allow_in_graph,
     assume_constant_result as assume_constant_result,
@@ -29,13 +30,13 @@ from ..compiler import (
 def mark_dynamic(t: Any, index: Any, **bounds: Any) -> None:
     """Have compiled functions that take a tensor run new sizes eagerly at first, as with `dynamic=True`."""
     _check_index(index)
-    _mark(t)
+    _mark_tensor("mark_dynamic", t, True)
 
 
 def maybe_mark_dynamic(t: Any, index: Any) -> None:
     """Do what `mark_dynamic` does: each size is right in both."""
     _check_index(index)
-    _mark(t)
+    _mark_tensor("maybe_mark_dynamic", t, True)
 
 
 def mark_unbacked(t: Any, index: Any, **hints: Any) -> None:
@@ -45,7 +46,9 @@ def mark_unbacked(t: Any, index: Any, **hints: Any) -> None:
 
 
 def mark_static(t: Any, index: Any = None) -> None:
-    """Nothing: each shape is compiled for itself."""
+    """Have compiled functions that take a tensor compile each size at once. A class of modules may be given, too."""
+    if not isinstance(t, type):
+        _mark_tensor("mark_static", t, False)
 
 
 def mark_static_address(t: Any, guard: bool = True) -> None:
@@ -54,6 +57,12 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
 
 def graph_break(msg: str = "") -> None:
     """Nothing outside of compiled code."""
+
+
+def _mark_tensor(name: str, t: Any, dynamic: bool) -> None:
+    if not isinstance(t, _Tensor):
+        raise AttributeError(f"{name}() marks sizes of a tensor; {type(t).__name__!r} object has none to mark")
+    _mark(t, dynamic)
 
 
 def _check_index(index: Any) -> None:

@@ -49,7 +49,9 @@ def checked(inputs: Sequence[Any]) -> list[int]:
 
 def tensor_like(m: Meta, values: np.ndarray) -> Tensor:
     """A plain tensor of a given shape and dtype."""
-    return make(put(values.astype(m.dtype.np).reshape(m.shape), m.device), meta(m.shape, m.dtype, m.device))
+    return make(
+        put(np.array(values, m.dtype.np, order="C").reshape(m.shape), m.device), meta(m.shape, m.dtype, m.device)
+    )
 
 
 def values_of(t: Tensor) -> np.ndarray:
@@ -75,7 +77,7 @@ def _outputs_at(fn: Fn, inputs: Sequence[Any], t: Tensor, values: Any) -> list[n
     """The outputs with an input moved, in place, so that closures over it see the change; None for integers."""
     before = read(t)
     try:
-        write(t, put(np.array(values, t._m.dtype.np), t._m.device), bump=False)
+        write(t, put(np.array(values, t._m.dtype.np, order="C"), t._m.device), bump=False)
         outputs = as_tuple(fn(*inputs))
         if any(o._m.dtype is dtypes.bool_ for o in outputs):
             raise RuntimeError(_BOOL_DIFFERENCE)

@@ -110,9 +110,10 @@ def test_a_program_that_is_asked_for_is_made():
     assert f.counts["eager"] == 0
 
 
+@pytest.mark.parametrize("dynamic", [None, False])
 @pytest.mark.parametrize("mark", ["mark_dynamic", "maybe_mark_dynamic"])
-def test_tensors_whose_sizes_change(mark):
-    f = torch.compile(lambda x: x * 2)
+def test_tensors_whose_sizes_change(mark, dynamic):
+    f = torch.compile(lambda x: x * 2, dynamic=dynamic)
     f(torch.ones(2))
     x = torch.ones(3)
     getattr(torch._dynamo, mark)(x, 0)
@@ -125,12 +126,27 @@ def test_tensors_whose_sizes_change(mark):
     assert len(new_sizes._MARKED) == before - 1
 
 
+def test_tensors_whose_sizes_do_not_change():
+    f = torch.compile(lambda x: x * 2, dynamic=True)
+    xs = [torch.ones(n) for n in (1, 2, 3, 4)]
+    for x in xs[:3]:
+        torch._dynamo.mark_static(x, 0)
+        f(x)
+    assert f.counts["traced"] == 3
+    torch._dynamo.mark_static(xs[3])
+    torch._dynamo.mark_dynamic(xs[3], 0)  # which counts for more
+    f(xs[3])
+    assert f.counts == {"traced": 3, "run": 3, "eager": 1}
+
+
 def test_modules_and_keywords():
     net = torch.nn.Linear(2, 3)
     compiled = torch.compile(net, dynamic=True)
     xs = [torch.ones(n, 2) for n in (1, 2, 3)]
     for x in xs:
         torch.testing.assert_close(compiled(input=x), net(x))
+    with torch.compiler.set_stance("fail_on_recompile"):
+        assert compiled(input=torch.ones(4, 2)).shape == (4, 3)
     net.compile(dynamic=True)
     assert [tuple(net(x).shape) for x in xs] == [(1, 3), (2, 3), (3, 3)]
 

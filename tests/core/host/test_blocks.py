@@ -1,5 +1,9 @@
 """Kernels of few steps on many elements, which NumPy does block by block: which they are, and that they are right."""
 
+import importlib.util
+import os
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -117,3 +121,21 @@ def test_any_size_has_the_bits_of_its_parts(oracle, n):
     for ours, theirs, part in zip(run(torch, x), run(oracle, x), run(torch, x[-1000:])):
         np.testing.assert_array_equal(ours.numpy()[-1000:], part.numpy())
         np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("cores, end", [(1, 1 << 22), (2, 1 << 17), (16, 1 << 17)])
+def test_they_end_sooner_where_xla_has_several_cores(cores, end, monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(cores)), raising=False)
+    spec = importlib.util.spec_from_file_location(choice.__name__ + "_again", choice.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    again = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, again)  # where dataclasses look
+    spec.loader.exec_module(again)
+    assert end == again.BLOCKS_END
+    assert [again.is_for_blocks(n) for n in (again.LARGEST, again.LARGEST + 1, end, end + 1)] == [
+        False,
+        True,
+        True,
+        False,
+    ]

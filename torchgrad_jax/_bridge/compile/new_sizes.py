@@ -31,13 +31,15 @@ AUTOMATIC = 8
 """So many sizes are compiled before others run eagerly, where nobody says whether sizes change."""
 _MOST = 4096
 """Combinations of sizes whose calls are counted."""
-_MARKED: dict[int, weakref.ref[Tensor]] = {}
+_MARKED: dict[int, tuple[bool, weakref.ref[Tensor]]] = {}
+"""By their ids, tensors whose sizes were said to change (true), or not to."""
 
 
-def mark(t: Tensor) -> None:
-    """Note that a tensor is one whose sizes change: functions that take it treat new sizes as with `dynamic=True`."""
+def mark(t: Tensor, dynamic: bool) -> None:
+    """Note whether the sizes of a tensor change. That they do counts for more, and for more than `dynamic=False`."""
     key = id(t)
-    _MARKED[key] = weakref.ref(t, lambda _: _MARKED.pop(key, None))
+    if dynamic or key not in _MARKED:
+        _MARKED[key] = dynamic, weakref.ref(t, lambda _: _MARKED.pop(key, None))
 
 
 class NewSizes:
@@ -60,8 +62,11 @@ class NewSizes:
             call: the call, of a kind that there is no program for.
             known: the kinds of arguments that there are programs for.
         """
-        if self._dynamic is None and any(id(t) in _MARKED for t in call.tensors):
+        marks = [_MARKED[id(t)][0] for t in call.tensors if id(t) in _MARKED]
+        if any(marks):
             self._dynamic = True
+        elif marks:
+            return False
         calls = self._calls.pop(call.key, 0) or (0 if self._has_programs_enough(call, known) else CALLS)
         if calls >= CALLS:
             return False

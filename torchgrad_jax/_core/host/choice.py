@@ -29,6 +29,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import jax
+
 from . import blocks, products, reductions
 
 VARIABLE = "TORCHGRAD_JAX_EXECUTOR"
@@ -129,6 +131,11 @@ def room_for(loops: bool, saved: float, limit: float) -> Room:
     if saved:
         return Room(math.inf, limit + saved, loops)
     return Room(OF_THREADS if limit == math.inf else LARGEST, limit, loops)
+
+
+def is_possible() -> bool:
+    """Return whether NumPy may compute anything."""
+    return EXECUTOR != "xla" and jax.default_backend() == "cpu"
 
 
 def goes_in_blocks(jaxpr: Any) -> bool:

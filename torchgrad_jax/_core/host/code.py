@@ -32,7 +32,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 from jax import lax
 
@@ -67,7 +66,7 @@ def program(
     Returns:
         A function of the same arguments as `kernel`, with the same results.
     """
-    if closed.effects or not possible():
+    if closed.effects or not choice.is_possible():
         return None
     try:
         elements = max([v.aval.size for v in closed.jaxpr.outvars], default=0)
@@ -95,11 +94,6 @@ def general(source: Any, closed: Any, single: bool, form: bool) -> Code:
 
 
 _ANY_ROOM = choice.Room(math.inf, math.inf, False)
-
-
-def possible() -> bool:
-    """Return whether NumPy may compute anything."""
-    return choice.EXECUTOR != "xla" and jax.default_backend() == "cpu"
 
 
 class Line(NamedTuple):
@@ -580,7 +574,7 @@ class Maker:
         def name_of(v: Any) -> str:
             return self._literal(v) if hasattr(v, "val") else env[v]
 
-        for eqn in _needed(jaxpr):
+        for eqn in shorter.needed(jaxpr):
             ins = [name_of(v) for v in eqn.invars]
             found = self._once(eqn, ins) if not (inner := choice.inner_of(eqn)) else []
             for closed, taken in inner:
@@ -789,16 +783,3 @@ def _results(outs: Sequence[str], single: bool) -> str:
 def _narrows(eqn: Any) -> bool:
     """Return whether a step makes float32 of float64, which Python's floats become at once."""
     return (eqn.invars[0].aval.dtype, eqn.outvars[0].aval.dtype) == (np.float64, np.float32)
-
-
-def _needed(jaxpr: Any) -> list[Any]:
-    """The equations that the results depend on."""
-    wanted = {v for v in jaxpr.outvars if not hasattr(v, "val")}
-    kept = []
-    for eqn in reversed(jaxpr.eqns):
-        if eqn.effects:
-            raise No
-        if not wanted.isdisjoint(eqn.outvars):
-            kept.append(eqn)
-            wanted.update(v for v in eqn.invars if not hasattr(v, "val"))
-    return kept[::-1]

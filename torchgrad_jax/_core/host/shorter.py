@@ -1,7 +1,7 @@
 """Steps that need no code: the value that they give is there already.
 
 `x * 1`, `x - 0` and a choice that always falls on `x` are `x`, and a step with the operands of an earlier one is that
-one. Nothing here changes a bit of a result.
+one. Steps that no result depends on are left out. Nothing here changes a bit of a result.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+
+from .sized import No
 
 
 def unchanged(eqn: Any, known: list[Any]) -> int | None:
@@ -56,3 +58,16 @@ def key_of(eqn: Any, ins: list[str]) -> Any:
         return None
     # Equal numbers may be different: -0.0 and 0.0, or 1 and True.
     return eqn.primitive.name, tuple(ins), params, repr(params), tuple([str(v.aval) for v in eqn.invars])
+
+
+def needed(jaxpr: Any) -> list[Any]:
+    """Return the steps that the results depend on; `No` where a step does more than to give results."""
+    wanted = {v for v in jaxpr.outvars if not hasattr(v, "val")}
+    kept = []
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.effects:
+            raise No
+        if not wanted.isdisjoint(eqn.outvars):
+            kept.append(eqn)
+            wanted.update(v for v in eqn.invars if not hasattr(v, "val"))
+    return kept[::-1]

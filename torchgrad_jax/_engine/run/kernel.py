@@ -260,7 +260,7 @@ def traced_later(
 
 def put_elements(kernel: Kernel, closed: Any) -> None:
     """Have NumPy put elements into a large first argument, which it copies where that may not change, if it can."""
-    if not host.possible() or (parts := writes.in_place(closed)) is None:
+    if not choice.is_possible() or (parts := writes.in_place(closed)) is None:
         return
     steps, put = parts[0], silently(parts[1])
     first = Kernel(_as_function(steps))
@@ -330,7 +330,7 @@ def _look(
     kernel: Kernel, closed: Any, single: bool, in_xla: Any = None, shaped: Callable[[Any], Any] = lambda run: run
 ) -> bool:
     """Have a kernel that only gives arguments in other shapes copy nothing; return whether it is one."""
-    at = choice.looked_at(closed.jaxpr) if host.possible() else None
+    at = choice.looked_at(closed.jaxpr) if choice.is_possible() else None
     if at is None:
         return False
     views, in_xla = [*zip(at, [a.shape for a in closed.out_avals])], in_xla or kernel.in_xla

@@ -25,8 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ..._core.host import code as host
-from ..._core.host.choice import INNER
+from ..._core.host import choice, code as host
 from ..._core.host.inline import Unsure
 from ..._core.host.sized import Aval, Changed, Code, No, takes
 from ..._core.host.space import silently
@@ -146,9 +145,9 @@ class Program:
 
         for eqn in jaxpr.eqns:
             ins, name = [named(v) for v in eqn.invars], eqn.primitive.name
-            if name in _INLINED or (self._whole and name in INNER):
+            if name in _INLINED or (self._whole and name in choice.INNER):
                 self.exact = self.exact and name in _INLINED
-                sub = eqn.params.get("jaxpr") or eqn.params[INNER.get(name, "call_jaxpr")]
+                sub = eqn.params.get("jaxpr") or eqn.params[choice.INNER.get(name, "call_jaxpr")]
                 inner = getattr(sub, "jaxpr", sub)
                 outs = self._inline(inner, getattr(sub, "consts", ()), ins, conjugates)
             elif name == "conj" and (undone := conjugates.get(ins[0])) is not None:
@@ -374,7 +373,7 @@ class Slice(NamedTuple):
 
     def fits(self) -> bool | None:
         """Whether NumPy would compute what has no code written by hand; None where only making its code tells."""
-        if self.by_shape or not host.possible():
+        if self.by_shape or not choice.is_possible():
             return None
         with suppress(Changed, Unsure):
             for code in self.program.codes.get((self._key, False), ()):
@@ -389,7 +388,7 @@ class Slice(NamedTuple):
             kernel: the compiled function.
             form: the same, written by hand, or None.
         """
-        if not host.possible():
+        if not choice.is_possible():
             return None
         if not self.by_shape:
             with suppress(Changed):

@@ -57,10 +57,11 @@ _LARGEST = 1 << 16
 _KNOWN = ("builtins", "collections", "functools", "jax", "jaxlib", "ml_dtypes", "numpy", "torchgrad_jax")
 """Packages whose classes and functions are the same in another process."""
 _PACKAGE = Path(__file__).parent.parent.parent
-_STEPS = choice.__name__.removesuffix("choice")
-"""Modules whose functions are made of plain values, those that other functions define among them."""
+_NUMPY_CODE = f"{choice.__package__}."
+"""The package that makes NumPy code. Functions that its functions define use plain values alone, and can be kept."""
 _PLAIN = frozenset((bool, int, float, complex, str, type(None)))
 _SYMBOLS = "symbols"
+"""Stands in a record for the symbols of its sizes."""
 
 
 class TraceFile:
@@ -131,20 +132,22 @@ class Place:
     """Where the programs of a trace are kept, and the NumPy code that is made of them."""
 
     def __init__(self, file: TraceFile, key: Any) -> None:
-        self.key, self._file, self.programs = key, file, 0
+        self.key, self._file = key, file
+        self.programs = 0
+        """How many programs of the trace have a number."""
 
     def codes(self, program: Program, part: Any) -> Iterator[Code]:
         """Give the code that another process has made of a part of a program."""
-        i = 0
-        sizes: Any = program.sizes
+        i, sizes = 0, program.sizes
+        assert sizes is not None  # what comes from a trace by shape is not kept
         while (code := self._file.load(self._key_of(program, part, i), sizes)) is not None:
             yield code
             i += 1
 
     def add(self, program: Program, part: Any, i: int, code: Code) -> None:
         """Keep the `i`-th code that was made of a part of a program."""
-        sizes: Any = program.sizes
-        self._file.add(self._key_of(program, part, i), code, sizes)
+        assert program.sizes is not None
+        self._file.add(self._key_of(program, part, i), code, program.sizes)
 
     def _key_of(self, program: Program, part: Any, i: int) -> Any:
         of_template, of = self.key
@@ -268,9 +271,9 @@ class _Pickler(pickle.Pickler):
         if kind is FunctionType and x.__code__.co_filename == symbols.WRITTEN:
             names = {k: v for k, v in x.__globals__.items() if k != "__builtins__"}
             return _function, (marshal.dumps(x.__code__), names)
-        if kind is FunctionType and str(x.__module__).startswith(_STEPS) and "<" in x.__qualname__:
-            cells = [c.cell_contents for c in x.__closure__ or ()]
-            return _inner_function, (x.__module__, x.__code__, x.__name__, x.__defaults__, cells)
+        if kind is FunctionType and str(x.__module__).startswith(_NUMPY_CODE) and "<" in x.__qualname__:
+            defaults, cells = (x.__defaults__, x.__kwdefaults__), [c.cell_contents for c in x.__closure__ or ()]
+            return _inner_function, (x.__module__, x.__code__, x.__name__, defaults, cells)
         if isinstance(x, CodeType):
             return _code, (marshal.dumps(x), os.path.relpath(x.co_filename, _PACKAGE))
         if not _is_known(x):
@@ -384,9 +387,11 @@ def _primitive(name: str) -> Any:
 
 
 def _inner_function(module: str, code: CodeType, name: str, defaults: Any, cells: Sequence[Any]) -> FunctionType:
-    """Make a function that was defined in another one, over what it had of that one's variables."""
+    """Make a function that was defined in another one; `cells` are the values that it had of that one's variables."""
     names = vars(importlib.import_module(module))
-    return FunctionType(code, names, name, defaults, tuple(map(CellType, cells)))
+    made = FunctionType(code, names, name, defaults[0], tuple(map(CellType, cells)))
+    made.__kwdefaults__ = defaults[1]
+    return made
 
 
 def _code(code: bytes, file: str) -> CodeType:

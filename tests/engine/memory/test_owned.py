@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import torchgrad_jax as torch
+from torchgrad_jax._core.jax.caches import KERNELS
 from torchgrad_jax._engine.memory.owned import FROM, OwnedStorage
 from torchgrad_jax._engine.memory.tensor import Storage
 
@@ -69,6 +70,20 @@ def test_a_part_is_written_where_it_lies(name):
     assert SLOT.__get__(x._st) is memory
     np.testing.assert_array_equal(np.asarray(x), np.asarray(other))
     assert x._vc.version == other._vc.version == version + 1
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_plan_that_became_old_is_still_known(name):
+    """Every few kernels all plans become old; a write with such a plan neither copies nor takes another way."""
+    x = matrix()
+    x[0, 0] = 1
+    WRITES[name](x)
+    memory = SLOT.__get__(x._st)
+    for cache in list(KERNELS._caches):
+        cache.age(KERNELS._generation)
+    WRITES[name](x)
+    assert owns(x)
+    assert SLOT.__get__(x._st) is memory
 
 
 WAYS_OUT = {

@@ -224,7 +224,7 @@ def _put(call: Call, writing: InplaceCall, leaves: Sequence[Any], mode: int) -> 
     if plain is None:
         return None
     keys, xs, mask = plain
-    plan = writing.plans.get((me._m, *keys))
+    plan = writing.known_plan((me._m, *keys))
     kernel = None if plan is None else plan.kernel
     if plan is None or kernel is None or kernel.put is None:
         return None

@@ -136,6 +136,10 @@ class Call:
         plan = self._plans.get(keys)
         return self._new_plan(keys, Plan(self, keys)) if plan is None else plan
 
+    def known_plan(self, keys: tuple[Key, ...]) -> Plan | None:
+        """The plan for these input metas, if it was built, however long ago it was used."""
+        return self._plans.get(keys)
+
     def view_plan(self, keys: tuple[Key, ...], outs: tuple[Meta, ...], multi: bool = False) -> Plan:
         """The plan for these input metas of a call that gives views with the metas `outs`."""
         plan = self._plans.get(keys)

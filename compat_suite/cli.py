@@ -137,7 +137,7 @@ def _add_other_code(commands: Any) -> None:
     suites.add_argument("--name", action="append", help="only this suite (repeatable)")
     suites.add_argument("--file", help="only files with this in their path")
     suites.add_argument("--site", default="build/suites", help="where they are unpacked")
-    suites.add_argument("--state", default="build/suites.json", help="where verdicts are kept")
+    suites.add_argument("--state", default="compat_suite/packages/suites.json", help="where verdicts are kept")
     suites.add_argument("--verbose", action="store_true", help="show all tests that differ")
 
 

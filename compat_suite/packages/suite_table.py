@@ -227,5 +227,70 @@ SUITES = {
             also="cvxpy osqp clarabel scs scipy jinja2 markupsafe joblib",
         ),
         Suite("pot", "pot", "0.9.7", tests=("test",), also="scipy"),
+        Suite("betty", "betty-ml", "cb6221f2cc0e", repository="leopard-ai/betty", tests=("test",), install=False),
+        Suite(
+            "dattri", "dattri", "ef50a35e6cdf", repository="TRAIS-Lab/dattri", tests=("test",), install=False,
+            args=_VISION, ignore=("benchmark", "script"),
+            also=f"torchvision==0.29.2 pydantic pydantic-core annotated-types typing-inspection typing_extensions "
+            f"tqdm pyyaml pretty_midi mido requests {_PLOT} {_GP}",
+        ),
+        Suite(
+            "diffsptk", "diffsptk", "f93c5f6c5899", repository="sp-nitech/diffsptk", install=False,
+            also="soundfile cffi pycparser tqdm scipy mpmath",
+        ),
+        Suite(
+            "evotorch", "evotorch", "cebcac4f2097", repository="nnaisense/evotorch", path=("src",), install=False,
+            also=f"cma gymnasium cloudpickle farama-notifications ray msgpack filelock jsonschema protobuf attrs click "
+            f"jsonschema-specifications referencing rpds-py packaging typing_extensions requests pyyaml {_PANDAS}",
+        ),
+        Suite(
+            "foolbox", "foolbox", "2513a9a8675d", repository="bethgelab/foolbox", install=False,
+            args=(*_VISION, "--backend", "pytorch"),
+            also="eagerpy gitpython gitdb smmap requests typing_extensions scipy torchvision==0.29.2 pillow responses "
+            "urllib3 idna certifi charset-normalizer pyyaml",
+        ),
+        Suite(
+            "kronfluence", "kronfluence", "884255f359e9", repository="pomonam/kronfluence", install=False,
+            ignore=("gpu_tests",), also=f"einconv einops opt-einsum tqdm colorama scipy datasets {_HF}",
+        ),
+        Suite(
+            "learn2learn", "learn2learn", "db5cee379549", repository="learnables/learn2learn", install=False,
+            tests=("tests/unit",), args=_VISION,
+            also="gym cloudpickle gym_notices scipy requests tqdm qpth torchvision==0.29.2 pillow",
+        ),
+        Suite("pina", "pina-mathlab", "60ea474a95e0", repository="mathLab/PINA", install=False,
+            also=f"lightning lightning-utilities torchmetrics==1.9.0 pytorch-lightning torch_geometric {_PLOT} tqdm "
+            "pyyaml typing_extensions packaging fsspec aiohttp requests xxhash psutil scipy",
+        ),
+        Suite(
+            "pytorch_kinematics", "pytorch-kinematics", "295e225fcb54", repository="UM-ARM-Lab/pytorch_kinematics",
+            path=("src",), install=False,
+            also=f"absl-py lxml pyyaml pytorch_seed arm_pytorch_utilities scipy {_PLOT}",
+        ),
+        Suite(
+            "schnetpack", "schnetpack", "4c967da8d6f1", repository="atomistic-machine-learning/schnetpack",
+            path=("src",), install=False,
+            also=f"ase scipy h5py tqdm pyyaml fasteners dirsync matscipy vesin hydra-core omegaconf sympy progressbar "
+            f"antlr4-python3-runtime pytorch-lightning lightning-utilities torchmetrics==1.9.0 torch_ema rich {_PLOT}",
+        ),
+        Suite("theseus", "theseus-ai", "c8583de41824", repository="facebookresearch/theseus", install=False,
+            path=(".", "torchlie", "torchkin"), tests=("tests/theseus_tests", "tests/torchlie_tests"),
+            also="scipy pytest-mock omegaconf hydra-core antlr4-python3-runtime typing_extensions pyyaml",
+        ),
+        Suite(
+            "torch_dftd", "torch-dftd", "5377b845102f", repository="pfnet-research/torch-dftd", install=False,
+            also=f"ase scipy {_PLOT}",
+        ),
+        Suite("torchcts", "torchcts", "cacb7ce13db9", repository="TorchCTS/TorchCTS", install=False,
+            tests=("torchcts",), also="psutil",
+        ),
+        Suite(
+            "trak", "traker", "35f8446f0534", repository="MadryLab/trak", install=False, args=_VISION,
+            also="tqdm assertpy torchvision==0.29.2 pillow scipy",
+        ),
+        Suite(
+            "vivit", "vivit-for-pytorch", "bf99efd3ee9f", repository="f-dangel/vivit", tests=("test",), args=_VISION,
+            also="backpack-for-pytorch==1.7.1 unfoldNd einops torchvision==0.29.2 pillow tqdm scipy", install=False,
+        ),
     )
 }  # fmt: skip

@@ -75,8 +75,9 @@ def test_a_part_is_written_where_it_lies(name):
 @pytest.mark.parametrize("name", WRITES)
 def test_a_plan_that_became_old_is_still_known(name):
     """Every few kernels all plans become old; a write with such a plan neither copies nor takes another way."""
-    x = matrix()
-    x[0, 0] = 1
+    x, other = matrix(), matrix()
+    x[0, 0] = other[0, 0] = 1
+    WRITES[name](other)  # finds out what is to be done
     WRITES[name](x)
     memory = SLOT.__get__(x._st)
     for cache in list(KERNELS._caches):

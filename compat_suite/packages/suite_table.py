@@ -174,7 +174,7 @@ SUITES = {
         ),
         Suite("transformers", "transformers", "5.23.0", also=_HF),
         Suite("vit_pytorch", "vit-pytorch", "1.26.11", also="einops torchvision==0.29.2 pillow"),
-        Suite("xitorch", "xitorch", "0.5.1", tests=("xitorch/_tests",), also="scipy"),
+        Suite("xitorch", "xitorch", "0.5.1", tests=("xitorch/_tests",), also="scipy", limit=1800),
         Suite("zuko", "zuko", "1.6.0"),
         # From repositories: these archives have no tests.
         Suite(
@@ -194,7 +194,7 @@ SUITES = {
         ),
         Suite(
             "roma", "roma", "8ce9ed98f6bd", repository="naver/roma", tests=("test",), install=False,
-            args=("--rootdir=test", "--import-mode=importlib"),
+            args=("--import-mode=importlib",),
         ),
         Suite(
             "singd", "singd", "1ac69a3590e7", repository="f-dangel/singd", tests=("test",), args=_VISION,
@@ -224,15 +224,18 @@ SUITES = {
         ),
         Suite(
             "qpth", "qpth", "528e9f629c7d", repository="locuslab/qpth", tests=("test.py",), install=False,
-            also="cvxpy osqp clarabel scs scipy jinja2 markupsafe joblib",
+            also="cvxpy osqp clarabel scs scipy jinja2 markupsafe joblib numdifftools statsmodels patsy "
+            "pandas qdldl sparsediffpy highspy cffi pycparser pytz python-dateutil six tzdata packaging",
         ),
         Suite("pot", "pot", "0.9.7", tests=("test",), also="scipy"),
-        Suite("betty", "betty-ml", "cb6221f2cc0e", repository="leopard-ai/betty", tests=("test",), install=False),
+        Suite("betty", "betty-ml", "cb6221f2cc0e", repository="leopard-ai/betty", tests=("test",), install=False,
+            also="scikit-learn joblib threadpoolctl narwhals scipy",
+        ),
         Suite(
             "dattri", "dattri", "ef50a35e6cdf", repository="TRAIS-Lab/dattri", tests=("test",), install=False,
             args=_VISION, ignore=("benchmark", "script"),
             also=f"torchvision==0.29.2 pydantic pydantic-core annotated-types typing-inspection typing_extensions "
-            f"tqdm pyyaml pretty_midi mido requests {_PLOT} {_GP}",
+            f"tqdm pyyaml pretty_midi mido importlib_resources requests {_PLOT} {_GP}",
         ),
         Suite(
             "diffsptk", "diffsptk", "f93c5f6c5899", repository="sp-nitech/diffsptk", install=False,
@@ -247,7 +250,7 @@ SUITES = {
             "foolbox", "foolbox", "2513a9a8675d", repository="bethgelab/foolbox", install=False,
             args=(*_VISION, "--backend", "pytorch"),
             also="eagerpy gitpython gitdb smmap requests typing_extensions scipy torchvision==0.29.2 pillow responses "
-            "urllib3 idna certifi charset-normalizer pyyaml",
+            "urllib3 idna certifi charset-normalizer pyyaml numba llvmlite",
         ),
         Suite(
             "kronfluence", "kronfluence", "884255f359e9", repository="pomonam/kronfluence", install=False,

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import FunctionType
 
 import jax
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -379,3 +380,30 @@ def test_pickles_and_processes_under_the_names_of_torch(tmp_path):
     done = run("program.py", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "torch.functional.cdist(" in done.stdout, done.stdout
+
+
+WHOSE = """
+import jax.numpy as jnp, numpy as np, torchgrad_jax
+def takes(make):
+    try:
+        make()
+        return True
+    except TypeError:
+        return False
+def seen(torch):
+    dtypes = [torch.float32, torch.int64, torch.bool, torch.complex64, torch.bfloat16]
+    return [takes(lambda: jnp.ones(1).astype(d)) or takes(lambda: np.ones(1).astype(d)) for d in dtypes]
+def of_jax(): return [takes(lambda: jnp.ones(1).astype(d)) for d in ("float32", np.int8, jnp.bfloat16)]
+before = seen(torchgrad_jax)
+with torchgrad_jax.install_as_torch():
+    import torch
+    inside, jax_inside = seen(torch), of_jax()
+print(before, inside, jax_inside, seen(torchgrad_jax))
+"""
+
+
+def test_a_program_may_ask_whose_a_dtype_is(tmp_path):
+    """PyTorch's dtypes are none of NumPy's; a package for several libraries tries them, one after the other."""
+    done = run("-c", WHOSE, cwd=tmp_path)
+    takes = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
+    assert done.stdout.strip() == f"{[takes] * 5} {[False] * 5} {[True] * 3} {[takes] * 5}", done.stderr

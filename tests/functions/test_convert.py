@@ -201,8 +201,83 @@ def test_a_storage_that_others_share_is_not_resized():
     x = tg.ones(4)
     y = x[1:]
     with pytest.raises(NotImplementedError, match="several tensors share"):
-        x.untyped_storage().resize_(0)
-    assert y.tolist() == [1.0, 1.0, 1.0]
+        x.untyped_storage().resize_(20)
+    assert (x.tolist(), y.tolist()) == ([1.0] * 4, [1.0] * 3)
+
+
+def _freed(m, make, dtype):
+    """A storage without memory, which several tensors are on, gets memory back, or a tensor gets another storage."""
+    x = make(m).to(getattr(m, dtype))
+    others = [x.detach(), x[:, 1:], x[1], x.t()]
+    storage = x.untyped_storage()
+    n = storage.nbytes()
+    seen = [storage.resize_(0) is storage, len(storage), storage.tolist(), x.storage().size(), storage.data_ptr()]
+    seen += [x.data_ptr(), x.shape, x.stride(), x._version, x.is_contiguous(), storage.resize_(n).nbytes()]
+    x.copy_(m.arange(6).view(2, 3))
+    seen += [t.clone() for t in (x, *others)]
+    x.storage().resize_(0)
+    x.set_(m.ones(2, 3).to(x.dtype))
+    seen += [x, x.untyped_storage().nbytes(), others[0].untyped_storage().nbytes()]
+    x.storage().resize_(0)
+    x.data = m.zeros(3).to(x.dtype)
+    return [*seen, x, x._version]
+
+
+@pytest.mark.parametrize("order", ["rows", "columns"])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64", "bool", "complex64"])
+def test_memory_is_let_go_and_given_back(order, dtype, same):
+    make = {"rows": lambda m: m.zeros(2, 3), "columns": lambda m: m.zeros(3, 2).t()}[order]
+    same(lambda m: _freed(m, make, dtype), name=f"memory let go, {dtype}, {order}")
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda x, y, v: x + 1,
+        lambda x, y, v: x.add_(1),
+        lambda x, y, v: x.copy_(tg.ones(2, 3)),
+        lambda x, y, v: y.zero_(),
+        lambda x, y, v: x.__setitem__(0, 1.0),
+        lambda x, y, v: v.sum(),
+        lambda x, y, v: y.clone(),
+        lambda x, y, v: repr(x),
+        lambda x, y, v: x.tolist(),
+        lambda x, y, v: x.numpy(),
+        lambda x, y, v: v.numpy(),
+        lambda x, y, v: x.to(tg.float64),
+        lambda x, y, v: tg.stack([x, y]),
+        lambda x, y, v: copy.deepcopy(x),
+        lambda x, y, v: tg.save(x, io.BytesIO()),
+        lambda x, y, v: tg.compile(lambda t: t * 2)(x),
+        lambda x, y, v: x.untyped_storage().clone(),
+    ],
+)
+def test_what_has_no_memory_is_not_read(use):
+    """PyTorch reads address zero there, which ends the process."""
+    x = tg.zeros(2, 3)
+    y, v = x.detach(), x[1]
+    x.untyped_storage().resize_(0)
+    with pytest.raises(RuntimeError, match="storage of 0 elements"):
+        use(x, y, v)
+    x.untyped_storage().resize_(24)
+    x.fill_(2.0)
+    assert (y.tolist(), v.tolist()) == ([[2.0] * 3] * 2, [2.0] * 3)
+
+
+def test_a_pass_reads_memory_that_was_given_back(same):
+    """So networks of invertible layers train: each computes its input again before the pass needs it."""
+
+    def program(m):
+        x = m.arange(3.0, requires_grad=True)
+        h = x * 2
+        loss = (h * h).sum()
+        h.untyped_storage().resize_(0)
+        h.untyped_storage().resize_(12)
+        h.data.copy_(x.detach() * 2)
+        loss.backward()
+        return x.grad
+
+    same(program, name="a pass over memory that was given back")
 
 
 def test_a_storage_is_not_cut_to_a_part_of_its_tensor():

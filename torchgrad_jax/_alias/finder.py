@@ -17,6 +17,7 @@ from typing import Any
 
 from .. import version
 from .._bridge.compile.stance import POLICY
+from .._core.arrays.dtypes import show_to_numpy
 from .._core.errors.messages import no_such_name
 from .._core.homes import restore_homes
 from .._core.signals import uninterrupted
@@ -197,6 +198,7 @@ class Alias:
             if SHIM in sys.path:
                 sys.path.remove(SHIM)
             POLICY.graph_breaks = False
+            show_to_numpy(True)
             for name in filter(_covered, list(sys.modules)):
                 if sys.modules[name] is sys.modules.get(inner_name(name)):
                     del sys.modules[name]
@@ -269,6 +271,7 @@ def install_as_torch(packages: str | Iterable[str] | None = None) -> Alias:
     name_all()
     own.__name__ = "torch"
     POLICY.graph_breaks = True
+    show_to_numpy(False)
     ours = TorchFinder | NamingFinder | _ImportErrors
     return Alias([(0, f) for f in sys.meta_path if isinstance(f, ours)], ())
 

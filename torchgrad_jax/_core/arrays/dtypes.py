@@ -71,11 +71,6 @@ class dtype:
         return self
 
     @property
-    def __numpy_dtype__(self) -> np.dtype:
-        """The dtype that NumPy (from 2.4 on) and JAX read, as in ``jnp.zeros(3, x.dtype)``."""
-        return self.np
-
-    @property
     def abbr(self) -> str:
         """A short name: ``f32``, ``i64``, ``bf16``."""
         if self.category == BOOL:
@@ -90,6 +85,20 @@ class dtype:
     def to_complex(self) -> dtype:
         """The complex dtype that holds this floating one."""
         return to_complex(self)
+
+
+def show_to_numpy(shown: bool) -> None:
+    """Let NumPy (from 2.4 on) and JAX read these dtypes, as in ``jnp.zeros(3, x.dtype)``, or not, as with PyTorch's.
+
+    A program for PyTorch may try whether an array of JAX's takes a dtype, to find out whose it is.
+    """
+    if shown:
+        dtype.__numpy_dtype__ = property(lambda self: self.np)  # type: ignore[attr-defined]
+    elif hasattr(dtype, "__numpy_dtype__"):
+        del dtype.__numpy_dtype__
+
+
+show_to_numpy(True)
 
 
 def _by_name(name: str) -> dtype:

@@ -85,6 +85,38 @@ def keep_arrived(st: Storage) -> Any:
     return array
 
 
+def _without_memory(st: Any, *value: Any) -> Any:
+    raise RuntimeError(
+        "a tensor on a storage of 0 elements was read or written to: its storage was resized to 0 bytes. Resize the "
+        "storage to what it had, or give the tensor other memory by set_(), first"
+    )
+
+
+class FreedStorage(Storage):
+    """A storage whose memory was let go by `resize_(0)`. Tensors on it keep their shapes, and have no values.
+
+    `meta` stays as it was: it says how much memory the storage gets back.
+    """
+
+    __slots__ = ()
+    array: Any = property(_without_memory, _without_memory)
+
+
+def free(st: Storage) -> None:
+    """Let the memory of a storage go."""
+    _ARRAY.__set__(st, None)
+    st.pointer = 0
+    st.__class__ = FreedStorage
+    st.stamp += 1
+
+
+def give_memory(st: Storage, array: Any) -> None:
+    """Give a freed storage memory again."""
+    st.__class__ = Storage
+    st.array = array
+    st.stamp += 1
+
+
 def _put_in_place(st: Any, value: Any) -> None:
     """Keep a value in a storage that is spread over several devices."""
     if not isinstance(value, Tracer):

@@ -23,8 +23,9 @@ from ..._core.arrays.transfer import put
 from ..._core.state import MODES
 from ..memory import strided
 from ..memory.concrete import concrete
+from ..memory.owned import OwnedStorage
 from ..memory.shared import check_resizable, is_shared as is_shared_with_numpy, tensor_on, view_of
-from ..memory.tensor import Alias, Storage, Tensor, tensor_over
+from ..memory.tensor import Alias, FreedStorage, Storage, Tensor, free, give_memory, storage_size, tensor_over
 from ..modes.belonging import is_batched
 
 # One handle per storage for as long as somebody holds it, so that `is` tells storages apart.
@@ -52,6 +53,8 @@ def flat(st: Storage) -> np.ndarray:
 
 def readable(st: Storage) -> int:
     """The address of a storage, where its elements can be read until they change; nobody can write there."""
+    if st.__class__ is FreedStorage:
+        return 0
     address = st.data_ptr()
     memory = st.pointer
     if (
@@ -161,7 +164,7 @@ class UntypedStorage:
 
     def nbytes(self) -> int:
         """Bytes of the storage."""
-        return self._storage.meta.extent * self._storage.meta.dtype.itemsize
+        return 0 if self._storage.__class__ is FreedStorage else storage_size(self._storage.meta)
 
     def size(self) -> int:
         """Bytes of the storage."""
@@ -240,9 +243,13 @@ class UntypedStorage:
     # --- its bytes ---
 
     def _bytes(self) -> np.ndarray:
+        if self._storage.__class__ is FreedStorage:
+            return np.zeros(0, np.uint8)
         return flat(self._storage).reshape(-1).view(np.uint8)
 
     def _put(self, raw: np.ndarray) -> None:
+        if self._storage.__class__ is FreedStorage:
+            return  # it has no bytes
         dt = self._storage.meta.dtype
         overwrite(self._storage, raw.astype(np.bool_) if dt is dtypes.bool_ else raw.view(dt.np))
 
@@ -326,15 +333,33 @@ class UntypedStorage:
     def resize_(self, size: int) -> UntypedStorage:
         """Change the number of bytes; new ones are zero.
 
-        Tensors on the storage keep their shapes. Such a tensor can be used again when the storage
-        is large enough again. At most one tensor may be on it.
+        Tensors on the storage keep their shapes. `resize_(0)` lets its memory go, until it is resized to what it had.
+        To any other size a storage is resized only if at most one tensor is on it, which finds room there.
         """
         st = self._storage
         if size == self.nbytes():
             return self
         check_resizable(st)
+        freed = st.__class__ is FreedStorage
+        if size == 0 and st.__class__ in (Storage, OwnedStorage):
+            free(st)
+            return self
+        if freed:
+            give_memory(st, put(np.zeros(st.meta.shape, st.meta.dtype.np), st.meta.device))
+        try:
+            if size != self.nbytes():
+                self._resize_for_one(int(size))
+        except NotImplementedError:
+            if freed:
+                free(st)
+            raise
+        return self
+
+    def _resize_for_one(self, size: int) -> None:
+        """Change the number of bytes of a storage that one tensor is on, or none."""
+        st = self._storage
         dt = st.meta.dtype
-        n, rest = divmod(int(size), dt.itemsize)
+        n, rest = divmod(size, dt.itemsize)
         if rest:
             raise NotImplementedError(
                 f"resize_() of a storage of {dt!r} to {size} bytes, which is no number of elements, is not supported"
@@ -343,10 +368,10 @@ class UntypedStorage:
         t = t if t is not None and t._st is st else None
         need = 0 if t is None else strided.storage_offset(t) + t._m.extent
         known = 0 if t is None else 1 + (t._vc is st)
-        if sys.getrefcount(st) - 3 > known or 0 < n < need:
+        if sys.getrefcount(st) - 4 > known or 0 < n < need:
             raise NotImplementedError(
                 "resize_() of a storage that several tensors share, or to a part of what its tensor needs, is not "
-                "supported; clone() the tensor first"
+                "supported but to 0 and back; clone() the tensor first"
             )
         old = flat(st)
         values = np.zeros(n, dt.np)
@@ -355,7 +380,6 @@ class UntypedStorage:
             t._al = Alias(0, None, 0, 0)
         st.array, st.meta = put(values, st.meta.device), meta((n,), dt, st.meta.device)
         st.stamp += 1
-        return self
 
     # --- copies ---
 

@@ -112,7 +112,8 @@ def outcomes(path: Path, source: Path, suite: Suite, site: Path, *args: str) -> 
         }
         command = [
             sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", "-p", "no:xdist",
-            f"--junitxml={report}", "-o", "addopts=", *_own_settings(source), *args, *(DOCTESTS if suite.doctests else ()), *suite.args,
+            f"--junitxml={report}", "-o", "addopts=", *_own_settings(source),
+            *args, *(DOCTESTS if suite.doctests else ()), *suite.args,
             str(path.relative_to(source)),
         ]  # fmt: skip
         try:
@@ -199,7 +200,8 @@ def page(verdicts: Sequence[Verdict]) -> str:
 
 def _row(name: str, passing: int, good: int, out_of_scope: int) -> str:
     """A row of the table; the percentage is that of the tests in scope."""
-    return f"| {name} | {passing} | {good} | {out_of_scope or ''} | {100 * good / max(passing - out_of_scope, 1):.1f} % |"
+    share = 100 * good / max(passing - out_of_scope, 1)
+    return f"| {name} | {passing} | {good} | {out_of_scope or ''} | {share:.1f} % |"
 
 
 def reasons(verdict: Verdict) -> list[str]:
@@ -225,8 +227,8 @@ TEXT = """\
 These test-suites of packages built on PyTorch run unmodified, from the source archives of their authors, or from their
 repositories at a commit where the archives have no tests. Each file runs with torch and with
 `pytest -p torchgrad_jax.pytest_alias`. The table counts the tests that pass with torch on this kind of machine, and how
-many of them pass here, too. Tests of sparse and nested tensors, which are [out of scope](non_goals.md), are counted apart, and the
-percentage is that of the others. The page is written by
+many of them pass here, too. Tests of sparse and nested tensors, which are [out of scope](non_goals.md), are counted
+apart, and the percentage is that of the others. The page is written by
 
 ```sh
 python -m compat_suite suites

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._core.arrays import devices, dtypes, shapes
 from .._core.arrays.dtypes import FLOATING, scalar_type_name
+from .._engine.entry.arguments import as_int
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.tensor import Tensor
 from .._ops.registry import Out
@@ -147,7 +148,10 @@ def hfft(input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = 
 
 
 def _ints(value: Any) -> tuple[int, ...] | None:
-    return None if value is None else (value,) if isinstance(value, int) else tuple(value)
+    if value is None:
+        return None
+    single = None if isinstance(value, list | tuple) else as_int(value)
+    return tuple(value) if single is None else (single,)
 
 
 def _shape_and_dims(x: Tensor, s: Any, dim: Any) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -355,6 +359,7 @@ def fftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of `fft`, in its order."""
+    n: Any = as_int(n)
     index = np.arange(max(n, 0))
     index = np.where(index < (n + 1) // 2, index, index - n)
     return _frequencies("fftfreq", index, n, d, dtype, device, requires_grad)
@@ -372,4 +377,5 @@ def rfftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of `rfft`, in its order."""
+    n: Any = as_int(n)
     return _frequencies("rfftfreq", np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad)

@@ -12,7 +12,7 @@ import numpy as np
 from .._core.arrays import dtypes, shapes
 from .._core.errors.checks import all_between
 from .._core.state import GRAD, MODES, WINDOWS
-from .._engine.entry.arguments import as_int, as_ints
+from .._engine.entry.arguments import as_int, as_ints, as_number, is_number
 from .._engine.entry.bind import composite, ops
 from .._engine.memory.concrete import concrete
 from .._engine.memory.strided import read
@@ -263,6 +263,8 @@ def _spacings(ndim: int, spacing: Any, dim: Any) -> tuple[list[Any], tuple[int, 
     else:
         dims = tuple(range(ndim))
     if not several:
+        if isinstance(spacing, Tensor) and is_number(spacing):
+            spacing = as_number(spacing)
         return [1 if spacing is None else spacing] * len(dims), dims
     if len(spacing) != len(dims):
         if dim is None:

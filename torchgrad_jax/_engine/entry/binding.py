@@ -16,7 +16,7 @@ from ..memory.tensor import Tensor
 from ..run.row_calls import as_key, make_call
 from ..run.trace import Call
 from ..surface import PREFIXED
-from .arguments import MISSING, argument, bad_argument, may_change, missing_argument, type_name
+from .arguments import MISSING, argument, as_number, bad_argument, is_number, may_change, missing_argument, type_name
 from .return_types import return_type
 
 
@@ -104,6 +104,8 @@ class Binding:
                 leaf = argument(self.called, p, i + 1, v)
                 same = p.kind is reg.Scalar and leaf.__class__ is p.default.__class__ and leaf == p.default
                 leaves.append(None if leaf is p.default or same else leaf)
+        if self.row.numbers.dtype is reg.NumberDtype.ALL_OR_NONE:
+            leaves[1:] = _numbers_if_one_is(leaves[1:])
         return statics, tuple(leaves), tuple(counts)
 
     def _check_list(self, p: reg.Param, i: int, value: Any) -> Any:
@@ -137,6 +139,13 @@ def raw_key(statics: Sequence[Any], counts: tuple[int, ...]) -> tuple[Any, ...] 
     except TypeError:
         return None
     return found
+
+
+def _numbers_if_one_is(given: Sequence[Any]) -> Sequence[Any]:
+    """Take tensors that can be numbers for numbers, if one of the others is a number."""
+    if all(v is None or isinstance(v, Tensor) for v in given) or not all(v is None or is_number(v) for v in given):
+        return given
+    return [None if v is None else as_number(v) for v in given]
 
 
 def _result_type(row: reg.OpDef) -> type | None:

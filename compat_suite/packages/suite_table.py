@@ -151,7 +151,10 @@ SUITES = {
             "stable_baselines3", "stable-baselines3", "2.9.2",
             also=f"gymnasium cloudpickle farama-notifications tqdm {_PANDAS}",
         ),
-        Suite("tensorly", "tensorly", "0.10.0", tests=("tensorly",), path=(), env={"TENSORLY_BACKEND": "pytorch"}),
+        Suite(
+            "tensorly", "tensorly", "0.10.0", tests=("tensorly",), path=(), env={"TENSORLY_BACKEND": "pytorch"},
+            limit=1800,
+        ),
         Suite("timm", "timm", "1.0.31", also=f"torchvision==0.29.2 safetensors pillow {_HUB}", args=_VISION),
         Suite(
             "tntorch", "tntorch", "1.1.2", also="cloudpickle scipy scikit-learn joblib threadpoolctl narwhals",
@@ -186,7 +189,8 @@ SUITES = {
         ),
         Suite(
             "posteriors", "posteriors", "769204273520", repository="normal-computing/posteriors", install=False,
-            also="torchopt==0.7.3 optree tensordict cloudpickle pyvers importlib-metadata zipp orjson",
+            also="torchopt==0.7.3 optree tensordict cloudpickle pyvers importlib-metadata zipp orjson graphviz "
+            "posteriors==0.1.3",
         ),
         Suite(
             "ptwt", "ptwt", "6c3b62c1fe02", repository="v0lta/PyTorch-Wavelet-Toolbox", path=("src", "."),
@@ -240,11 +244,6 @@ SUITES = {
         Suite(
             "diffsptk", "diffsptk", "f93c5f6c5899", repository="sp-nitech/diffsptk", install=False,
             also="soundfile cffi pycparser tqdm scipy mpmath",
-        ),
-        Suite(
-            "evotorch", "evotorch", "cebcac4f2097", repository="nnaisense/evotorch", path=("src",), install=False,
-            also=f"cma gymnasium cloudpickle farama-notifications ray msgpack filelock jsonschema protobuf attrs click "
-            f"jsonschema-specifications referencing rpds-py packaging typing_extensions requests pyyaml {_PANDAS}",
         ),
         Suite(
             "foolbox", "foolbox", "2513a9a8675d", repository="bethgelab/foolbox", install=False,

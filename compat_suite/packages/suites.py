@@ -101,7 +101,8 @@ def outcomes(path: Path, source: Path, suite: Suite, site: Path, *args: str) -> 
     """By test: '' if it passed, 'skipped', or the first line of what went wrong."""
     with tempfile.TemporaryDirectory() as place:
         report = Path(place, "report.xml")
-        where = [site / suite.name / "site", *(source / p for p in suite.path)]
+        installed, sources = site / suite.name / "site", [source / p for p in suite.path]
+        where = [installed, *sources] if suite.install else [*sources, installed]
         env = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(map(str, [ROOT, *where])),

@@ -113,7 +113,20 @@ def test_a_system_that_says_how_it_is_solved():
 
 def test_large_matrices_and_many_tiny_ones_are_xlas():
     assert code(LINALG.lu, jnp.zeros((choice._SIDE, choice._SIDE))) is not None
-    assert code(LINALG.lu, jnp.zeros((choice._SIDE + 1, 2))) is None
+    assert code(LINALG.lu, jnp.zeros((choice._SIDE + 1, choice._SIDE + 1))) is None
+
+
+@pytest.mark.parametrize("shape", [(2000, 3), (3, 2000), (1500, 100)])
+def test_a_long_matrix_takes_as_long_as_it_has_products(shape):
+    """So least squares over ever other numbers of rows compile nothing."""
+    m, n = shape
+    factorizes_as_xla(LINALG.lu, matrices("float64", m, n))
+    factorizes_as_xla(lambda x: LINALG.qr(x, full_matrices=False), matrices("float64", m, n))
+    factorizes_as_xla(lambda x: LINALG.svd(x, full_matrices=False, compute_uv=False), matrices("float64", m, n))
+    a = positive("float64", n if n < m else m)
+    b = matrices("float64", len(a), max(m, n))
+    factorizes_as_xla(lambda a, b: LINALG.triangular_solve(a, b, left_side=True, lower=True), a, b)
+    assert code(lambda x: LINALG.svd(x, full_matrices=True), jnp.zeros((2000, 3))) is None
     assert code(LINALG.lu, jnp.zeros((100, 2, 2))) is None
     assert code(LINALG.lu, jnp.zeros((100, 40, 40))) is not None
 

@@ -286,21 +286,23 @@ def _of_all(eqn: Any) -> bool:
 
 
 _SIDE, _TINY_SIDE, _BATCH = 256, 32, 16
-"""Rows and columns of a matrix, up to which one thread decomposes it sooner than several. XLA calls LAPACK for one
-matrix of a batch after the other with less ado, which counts where there are many and tiny ones."""
+"""Rows of a square matrix, up to which one thread decomposes it sooner than several; one of other shape takes as long as
+it has products to make. XLA calls LAPACK for one matrix of a batch after the other with less ado, which counts where
+there are many and tiny ones."""
 
 
 def of_lapack(matrices: Any) -> bool:
     """Return whether these are matrices that NumPy gives to LAPACK itself."""
     shape = matrices[0].shape
-    sides = [n for a in matrices for n in a.shape[-2:]]
     few = math.prod(shape[:-2]) <= _BATCH or min(shape[-2:]) > _TINY_SIDE
-    return few and min(sides) > 0 and max(sides) <= _SIDE
+    work = [math.prod(a.shape[-2:]) * min(a.shape[-2:]) for a in matrices]
+    return few and 0 < min(work) and max(work) <= _SIDE**3
 
 
 def _of_lapack(eqn: Any) -> float:
     """Much: OpenBLAS's threads may wait for each other for 15 ms."""
-    return 5000.0 if of_lapack([v.aval for v in eqn.invars]) else 0.0
+    matrices = [v.aval for v in (*eqn.invars, *eqn.outvars) if v.aval.ndim > 1]
+    return 5000.0 if of_lapack(matrices) else 0.0
 
 
 def _convolution(eqn: Any) -> float:

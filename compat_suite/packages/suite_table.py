@@ -273,11 +273,11 @@ SUITES = {
             "schnetpack", "schnetpack", "4c967da8d6f1", repository="atomistic-machine-learning/schnetpack",
             path=("src",), install=False,
             also=f"ase scipy h5py tqdm pyyaml fasteners dirsync matscipy vesin hydra-core omegaconf sympy progressbar "
-            f"antlr4-python3-runtime pytorch-lightning lightning-utilities torchmetrics==1.9.0 torch_ema rich {_PLOT}",
+            f"antlr4-python3-runtime==4.9.3 pytorch-lightning lightning-utilities torchmetrics==1.9.0 torch_ema rich {_PLOT}",
         ),
         Suite("theseus", "theseus-ai", "c8583de41824", repository="facebookresearch/theseus", install=False,
             path=(".", "torchlie", "torchkin"), tests=("tests/theseus_tests", "tests/torchlie_tests"),
-            also="scipy pytest-mock omegaconf hydra-core antlr4-python3-runtime typing_extensions pyyaml",
+            also="scipy pytest-mock omegaconf hydra-core antlr4-python3-runtime==4.9.3 typing_extensions pyyaml",
         ),
         Suite(
             "torch_dftd", "torch-dftd", "5377b845102f", repository="pfnet-research/torch-dftd", install=False,

@@ -54,3 +54,10 @@ def operators_stand_in_lists_whoever_calls_them(m):
         packet, overload = name.split(".")
         found.append(hasattr(getattr(m.ops.aten, packet), overload))
     return found
+
+
+@program
+def loaders_and_datasets_have_a_name_for_their_type_of_samples(m):
+    data = m.utils.data
+    kinds = [data.dataset._T_co, data.sampler._T_co, data.dataloader._T_co]
+    return [kind.__covariant__ for kind in kinds], m.utils.data.DataLoader[kinds[0]].__args__ == (kinds[0],)

@@ -29,6 +29,7 @@ _collate_fn_t = Callable[[list[Any]], Any]
 _worker_init_fn_t = Callable[[int], None]
 
 T_co = TypeVar("T_co", covariant=True)
+_T_co = T_co  # as PyTorch calls it
 
 
 class _InfiniteConstantSampler(Sampler[None]):

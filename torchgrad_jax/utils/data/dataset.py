@@ -15,6 +15,7 @@ from ._draw import permutation
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+_T_co = T_co  # as PyTorch calls it
 
 
 class Dataset(Generic[T_co]):

@@ -11,6 +11,7 @@ from ..._engine.entry.bind import NAMESPACES
 from . import _draw
 
 T_co = TypeVar("T_co", covariant=True)
+_T_co = T_co  # as PyTorch calls it
 
 
 def _positive(value: Any, name: str) -> int:

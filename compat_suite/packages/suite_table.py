@@ -272,8 +272,9 @@ SUITES = {
         Suite(
             "schnetpack", "schnetpack", "4c967da8d6f1", repository="atomistic-machine-learning/schnetpack",
             path=("src",), install=False,
-            also=f"ase scipy h5py tqdm pyyaml fasteners dirsync matscipy vesin hydra-core omegaconf sympy progressbar "
-            f"antlr4-python3-runtime==4.9.3 pytorch-lightning lightning-utilities torchmetrics==1.9.0 torch_ema rich {_PLOT}",
+            also="ase scipy h5py tqdm pyyaml fasteners dirsync matscipy vesin hydra-core omegaconf sympy progressbar "
+            "antlr4-python3-runtime==4.9.3 pytorch-lightning lightning-utilities torchmetrics==1.9.0 torch_ema rich "
+            f"{_PLOT}",
         ),
         Suite("theseus", "theseus-ai", "c8583de41824", repository="facebookresearch/theseus", install=False,
             path=(".", "torchlie", "torchkin"), tests=("tests/theseus_tests", "tests/torchlie_tests"),

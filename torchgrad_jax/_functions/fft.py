@@ -359,7 +359,7 @@ def fftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of `fft`, in its order."""
-    n: Any = as_int(n)
+    n = int(n)
     index = np.arange(max(n, 0))
     index = np.where(index < (n + 1) // 2, index, index - n)
     return _frequencies("fftfreq", index, n, d, dtype, device, requires_grad)
@@ -377,5 +377,5 @@ def rfftfreq(
     requires_grad: bool = False,
 ) -> Tensor:
     """The frequencies of `rfft`, in its order."""
-    n: Any = as_int(n)
+    n = int(n)
     return _frequencies("rfftfreq", np.arange(max(n, 0) // 2 + 1), n, d, dtype, device, requires_grad)

@@ -11,7 +11,6 @@ from .._core.arrays.numbers import check_fits, check_read, may_not_fit
 from .._core.errors import messages as errors, warn
 from .._core.errors.checks import fail_if
 from .._core.state import MODES
-from .._engine.entry.arguments import as_int
 from .._engine.entry.bind import METHODS, composite, ops
 from .._engine.graph.deferred import later
 from .._engine.graph.record import no_grad
@@ -233,8 +232,7 @@ def _check_classes(values: Any, n: int) -> None:
 @composite(namespace="nn.functional", method=False)
 def one_hot(input: Tensor, num_classes: int = -1) -> Tensor:
     """Vectors with a 1 at the class of each element."""
-    if num_classes.__class__ is not int:
-        num_classes = as_int(num_classes)
+    num_classes = int(num_classes)
     if input._m.dtype is not dtypes.int64:
         raise RuntimeError("one_hot is only applicable to index tensor of type LongTensor.")
     if not input._m.numel:

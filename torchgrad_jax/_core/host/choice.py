@@ -286,8 +286,8 @@ def _of_all(eqn: Any) -> bool:
 
 
 _SIDE, _TINY_SIDE, _BATCH = 256, 32, 16
-"""Rows of a square matrix, up to which one thread decomposes it sooner than several; one of other shape takes as long as
-it has products to make. XLA calls LAPACK for one matrix of a batch after the other with less ado, which counts where
+"""Rows of a square matrix, up to which one thread decomposes it sooner than several; one of other shape takes as long
+as it has products to make. XLA calls LAPACK for one matrix of a batch after the other with less ado, which counts where
 there are many and tiny ones."""
 
 
@@ -296,7 +296,7 @@ def of_lapack(matrices: Any) -> bool:
     shape = matrices[0].shape
     few = math.prod(shape[:-2]) <= _BATCH or min(shape[-2:]) > _TINY_SIDE
     work = [math.prod(a.shape[-2:]) * min(a.shape[-2:]) for a in matrices]
-    return few and 0 < min(work) and max(work) <= _SIDE**3
+    return few and min(work) > 0 and max(work) <= _SIDE**3
 
 
 def _of_lapack(eqn: Any) -> float:

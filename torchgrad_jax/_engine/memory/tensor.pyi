@@ -43,6 +43,14 @@ def held_by(st: Storage) -> Any:
     """What a storage holds: its array, or a `Pending` for one that is not there yet."""
 def keep_arrived(st: Storage) -> Any:
     """Return the array of a storage, and keep that there in the place of a `Pending`."""
+def _without_memory(st: Any, *value: Any) -> Any: ...
+class FreedStorage(Storage):
+    array: Any
+
+def free(st: Storage) -> None:
+    """Let the memory of a storage go."""
+def give_memory(st: Storage, array: Any) -> None:
+    """Give a freed storage memory again."""
 def _put_in_place(st: Any, value: Any) -> None:
     """Keep a value in a storage that is spread over several devices."""
 class PlacedStorage(Storage):

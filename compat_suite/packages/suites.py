@@ -14,7 +14,7 @@ import sys
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,23 +32,24 @@ SHOWN = 100
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a suite went: the tests that pass with torch, and those of them that do not pass here, with the reason."""
+    """How a suite went: how many tests pass with torch, and why some of these do not pass here."""
 
     name: str
     passing: int
-    differing: dict[str, str]
+    differing: dict[str, tuple[int, str]]
+    """By reason: how many tests, and one of them."""
     seconds: float
     torch_seconds: float
 
     @property
     def out_of_scope(self) -> int:
         """How many tests differ because of a layout of memory that `docs/non_goals.md` excludes."""
-        return sum("UnsupportedLayoutError" in reason for reason in self.differing.values())
+        return sum(n for reason, (n, _) in self.differing.items() if "UnsupportedLayoutError" in reason)
 
     @property
     def good(self) -> int:
         """How many tests pass under both."""
-        return self.passing - len(self.differing)
+        return self.passing - sum(n for n, _ in self.differing.values())
 
 
 def fetch(suite: Suite, site: Path) -> Path:
@@ -172,7 +173,7 @@ def judge(suite: Suite, site: Path, only: str | None = None, *, show: bool = Fal
             print(f"  {name}: {len(good) - len(found)} of {len(good)}", flush=True)
             for test, reason in found.items():
                 print(f"    {test}: {reason[:200]}", flush=True)
-    return Verdict(suite.name, passing, differing, spent[0], spent[1])
+    return Verdict(suite.name, passing, by_reason(differing), spent[0], spent[1])
 
 
 def known(suite: Suite, site: Path, name: str, run: Any) -> dict[str, str]:
@@ -205,15 +206,17 @@ def _row(name: str, passing: int, good: int, out_of_scope: int) -> str:
     return f"| {name} | {passing} | {good} | {out_of_scope or ''} | {share:.1f} % |"
 
 
+def by_reason(differing: Mapping[str, str]) -> dict[str, tuple[int, str]]:
+    """Tests and their reasons, as `Verdict.differing` has them: the most frequent reason first."""
+    tests: dict[str, list[str]] = {}
+    for test, reason in differing.items():
+        tests.setdefault(cut(reason), []).append(f"{test.split(' ')[0]}::{test.split('::')[-1]}")
+    return {r: (len(t), t[0]) for r, t in sorted(tests.items(), key=lambda item: -len(item[1]))}
+
+
 def reasons(verdict: Verdict) -> list[str]:
-    """Why tests differ, the most frequent reason first, each with one of its tests."""
-    by: dict[str, list[str]] = {}
-    for test, reason in verdict.differing.items():
-        by.setdefault(cut(reason), []).append(test)
-    return [
-        f"* {len(tests)}: {reason}, as in `{tests[0].split(' ')[0]}::{tests[0].split('::')[-1]}`"
-        for reason, tests in sorted(by.items(), key=lambda item: -len(item[1]))
-    ]
+    """Why tests differ, each with one of its tests."""
+    return [f"* {n}: {reason}, as in `{test}`" for reason, (n, test) in verdict.differing.items()]
 
 
 def cut(reason: str) -> str:
@@ -255,7 +258,7 @@ def main(args: argparse.Namespace) -> int:
     wrong = 0
     for name in args.name or sorted(SUITES):
         verdict = judge(SUITES[name], site, args.file, show=args.verbose)
-        wrong += len(verdict.differing)
+        wrong += verdict.passing - verdict.good
         print(
             f"{name}: {verdict.good} of {verdict.passing} pass here too "
             f"({verdict.seconds:.0f} s; torch {verdict.torch_seconds:.0f} s)",

@@ -34,8 +34,8 @@ def test_only_tests_that_pass_with_torch_count(tmp_path, monkeypatch):
     monkeypatch.setattr(suites, "fetch", lambda suite, site: source)
     verdict = suites.judge(suite, tmp_path)
     assert verdict.passing == 2
-    assert list(verdict.differing) == ["tests/test_it.py tests.test_it::test_of_torch[False]"]
-    assert verdict.share == 50
+    assert [*verdict.differing.values()] == [(1, "tests/test_it.py::test_of_torch[False]")]
+    assert verdict.good == 1
 
 
 def test_a_file_that_does_not_import_here(tmp_path, monkeypatch):
@@ -46,20 +46,21 @@ def test_a_file_that_does_not_import_here(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(suites, "fetch", lambda suite, site: tmp_path)
     verdict = suites.judge(suite, tmp_path)
-    assert verdict.passing == 1
-    (reason,) = verdict.differing.values()
-    assert reason != "not collected"
+    assert (verdict.passing, verdict.good) == (1, 0)
+    (reason,) = verdict.differing
+    assert reason != "`not collected`"
 
 
 def test_reasons_are_counted_together():
     found = {"a.py m::t1": "one | reason", "a.py m::t2": "another", "b.py m::t3": "another"}
-    verdict = suites.Verdict("x", 5, found, 1.0, 1.0)
+    verdict = suites.Verdict("x", 5, suites.by_reason(found), 1.0, 1.0)
     assert suites.reasons(verdict) == ["* 2: `another`, as in `a.py::t2`", "* 1: `one / reason`, as in `a.py::t1`"]
 
 
 def test_the_page_sums_up():
-    verdict = suites.Verdict("einops", 4, {"a.py m::t1": "reason"}, 1.0, 1.0)
+    found = {"a.py m::t1": "reason", "a.py m::t2": "torch.UnsupportedLayoutError: sparse"}
+    verdict = suites.Verdict("einops", 5, suites.by_reason(found), 1.0, 1.0)
     text = suites.page([verdict])
-    assert "| 4 | 3 | 75.0 % |" in text
-    assert "| all | 4 | 3 | |" in text
+    assert "| 5 | 3 | 1 | 75.0 % |" in text
+    assert "| all | 5 | 3 | 1 | 75.0 % |" in text
     assert "* 1: `reason`" in text

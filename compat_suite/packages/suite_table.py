@@ -182,7 +182,7 @@ SUITES = {
         Suite("vit_pytorch", "vit-pytorch", "1.26.11", also="einops torchvision==0.29.2 pillow"),
         Suite(
             "xitorch", "xitorch", "0.5.1", tests=("xitorch/_tests",), also="scipy", limit=1800,
-            note="Normal numbers differ from torch's by a rounding. So two minimizations reach a gradient of exactly 0, "
+            note="Normal numbers differ from torch's by a rounding. So two minimizations reach a gradient of 0, "
             "which their solver calls a bug, and of two dozen matrices that are singular but for rounding another one "
             "is refused.",
         ),

@@ -288,9 +288,8 @@ def _unrolled(b: Binding, space: dict[str, Any], fallback: str, operator: bool) 
     for i in numbers:
         lines += _number_lines(b.dynamic[i], space, fallback, f"_x{i}")
         lines.append(f"    _k{i} = None if _x{i} is None else _x{i}.__class__")
-    if b.row.numbers.dtype is reg.NumberDtype.ALL_OR_NONE:
-        space["_none"] = type(None)
-        lines.append(f"    if _mode > 1 and _mode & {IN_RUN | DUAL} and {_mixed(b)}: return {fallback}")
+    if _may_be_mixed(b):
+        lines.append(f"    if _mode > 1 and _mode & {IN_RUN | DUAL} and {_mixed(b, space)}: return {fallback}")
     lines += [
         f"    if _mode > 1 and _mode & {IN_RUN | DUAL}:",
         f"        _t = _taped(_call, {_tuple(leaves)}, _mode)",
@@ -366,7 +365,8 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
     """Find the call by its arguments as they came, and run it; what has to be looked at closer is `fallback`'s."""
     known = write_known if inplace else record.apply_known
     space.update(_raw_call=b.find, _sequences=(list, tuple), _known=known)
-    lines, leaves, counts = [], "", ""
+    leaves = counts = ""
+    lines = [f"    if {_mixed(b, space)}: return {fallback}"] if _may_be_mixed(b) else []
     for p in b.dynamic:
         if p.kind in (reg.Arrays, reg.OptArrays):
             lines.append(f"    if {p.name}.__class__ not in _sequences: return {fallback}")
@@ -434,8 +434,14 @@ def _write_lines(
     )
 
 
-def _mixed(b: Binding) -> str:
+def _may_be_mixed(b: Binding) -> bool:
+    """Whether the optional arguments are all numbers or all tensors, which `fallback` makes of them."""
+    return b.row.numbers.dtype is reg.NumberDtype.ALL_OR_NONE
+
+
+def _mixed(b: Binding, space: dict[str, Any]) -> str:
     """The text that asks whether there are numbers and tensors among the optional arguments."""
+    space["_none"] = type(None)
     classes = _tuple([f"{p.name}.__class__" for p in b.dynamic if p.optional])
     return f"len({{c in _numbers for c in {classes} if c is not _none}}) > 1"
 
@@ -450,8 +456,8 @@ def _run_lines(b: Binding, space: dict[str, Any], leaves: Sequence[str], fallbac
     if all(p.scalar for p in required):  # the call may have numbers alone, and no tensor
         numbers = " and ".join(f"_c{i} in _numbers" for i, p in tensors.items() if p in required)
         alone = f"\n        if {numbers}: return {fallback}"
-    if b.row.numbers.dtype is reg.NumberDtype.ALL_OR_NONE:
-        alone += f"\n        if {_mixed(b)}: return {fallback}"
+    if _may_be_mixed(b):
+        alone += f"\n        if {_mixed(b, space)}: return {fallback}"
     if b.row.check is not None:
         check = f"\n    _check(_call, {_tuple(leaves)}, {_tuple([f'_x{i}' for i in every])})"
     mask = " + ".join(f"({1 << i} if _r{i} else 0)" for i in tensors)

@@ -251,27 +251,10 @@ SUITES = {
             f"tqdm pyyaml pretty_midi mido importlib_resources requests {_PLOT} {_GP}",
         ),
         Suite(
-            "diffsptk", "diffsptk", "f93c5f6c5899", repository="sp-nitech/diffsptk", install=False,
-            also="soundfile cffi pycparser tqdm scipy mpmath",
-        ),
-        Suite(
             "foolbox", "foolbox", "2513a9a8675d", repository="bethgelab/foolbox", install=False,
             args=(*_VISION, "--backend", "pytorch"),
             also="eagerpy gitpython gitdb smmap requests typing_extensions scipy torchvision==0.29.2 pillow responses "
             "urllib3 idna certifi charset-normalizer pyyaml numba llvmlite",
-        ),
-        Suite(
-            "kronfluence", "kronfluence", "884255f359e9", repository="pomonam/kronfluence", install=False,
-            ignore=("gpu_tests",), also=f"einconv einops opt-einsum tqdm colorama scipy datasets {_HF}",
-        ),
-        Suite(
-            "learn2learn", "learn2learn", "db5cee379549", repository="learnables/learn2learn", install=False,
-            tests=("tests/unit",), args=_VISION,
-            also="gym cloudpickle gym_notices scipy requests tqdm qpth torchvision==0.29.2 pillow",
-        ),
-        Suite("pina", "pina-mathlab", "60ea474a95e0", repository="mathLab/PINA", install=False,
-            also=f"lightning lightning-utilities torchmetrics==1.9.0 pytorch-lightning torch_geometric {_PLOT} tqdm "
-            "pyyaml typing_extensions packaging fsspec aiohttp requests xxhash psutil scipy",
         ),
         Suite(
             "pytorch_kinematics", "pytorch-kinematics", "295e225fcb54", repository="UM-ARM-Lab/pytorch_kinematics",
@@ -285,16 +268,9 @@ SUITES = {
             "antlr4-python3-runtime==4.9.3 pytorch-lightning lightning-utilities torchmetrics==1.9.0 torch_ema rich "
             f"{_PLOT}",
         ),
-        Suite("theseus", "theseus-ai", "c8583de41824", repository="facebookresearch/theseus", install=False,
-            path=(".", "torchlie", "torchkin"), tests=("tests/theseus_tests", "tests/torchlie_tests"),
-            also="scipy pytest-mock omegaconf hydra-core antlr4-python3-runtime==4.9.3 typing_extensions pyyaml",
-        ),
         Suite(
             "torch_dftd", "torch-dftd", "5377b845102f", repository="pfnet-research/torch-dftd", install=False,
             also=f"ase scipy {_PLOT}",
-        ),
-        Suite("torchcts", "torchcts", "cacb7ce13db9", repository="TorchCTS/TorchCTS", install=False,
-            tests=("torchcts",), also="psutil",
         ),
         Suite(
             "trak", "traker", "35f8446f0534", repository="MadryLab/trak", install=False, args=_VISION,

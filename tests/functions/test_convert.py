@@ -253,7 +253,7 @@ def test_memory_is_let_go_and_given_back(order, dtype, same):
     ],
 )
 def test_what_has_no_memory_is_not_read(use):
-    """PyTorch reads address zero there, which ends the process."""
+    """PyTorch refuses some of these, does some without values, and in most reads address 0, which ends the process."""
     x = tg.zeros(2, 3)
     y, v = x.detach(), x[1]
     x.untyped_storage().resize_(0)

@@ -1,4 +1,4 @@
-"""Factorizations that NumPy code gives to LAPACK are those of XLA, up to the sides that the rule names."""
+"""Factorizations that NumPy code gives to LAPACK are those of XLA, up to as many products as the rule names."""
 
 import importlib
 from typing import Any
@@ -118,7 +118,7 @@ def test_large_matrices_and_many_tiny_ones_are_xlas():
 
 @pytest.mark.parametrize("shape", [(2000, 3), (3, 2000), (1500, 100)])
 def test_a_long_matrix_takes_as_long_as_it_has_products(shape):
-    """So least squares over ever other numbers of rows compile nothing."""
+    """So least squares compile nothing for a new number of rows."""
     m, n = shape
     factorizes_as_xla(LINALG.lu, matrices("float64", m, n))
     factorizes_as_xla(lambda x: LINALG.qr(x, full_matrices=False), matrices("float64", m, n))
@@ -127,6 +127,13 @@ def test_a_long_matrix_takes_as_long_as_it_has_products(shape):
     b = matrices("float64", len(a), max(m, n))
     factorizes_as_xla(lambda a, b: LINALG.triangular_solve(a, b, left_side=True, lower=True), a, b)
     assert code(lambda x: LINALG.svd(x, full_matrices=True), jnp.zeros((2000, 3))) is None
+
+
+def test_pivots_and_eigenvalues_of_a_batch_are_no_matrices():
+    batch = jnp.zeros((20_000, 40, 40))
+    for fn in (LINALG.lu, LINALG.eigh, LINALG.svd):
+        (eqn,) = [e for e in choice.all_steps(jax.make_jaxpr(fn)(batch)) if e.primitive.name in choice.EXCEPTIONS]
+        assert choice.saves(eqn)
     assert code(LINALG.lu, jnp.zeros((100, 2, 2))) is None
     assert code(LINALG.lu, jnp.zeros((100, 40, 40))) is not None
 

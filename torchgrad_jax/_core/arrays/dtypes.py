@@ -32,6 +32,8 @@ class dtype:
     is_complex: bool
     is_signed: bool
     type_name: str
+    __numpy_dtype__: Any
+    """What NumPy and JAX ask for, where `show_to_numpy` lets them."""
 
     def __new__(cls, *given: Any, **named: Any) -> dtype:
         if "ALIASES" in globals():  # all members have been made
@@ -93,7 +95,7 @@ def show_to_numpy(shown: bool) -> None:
     A program for PyTorch may try whether an array of JAX's takes a dtype, to find out whose it is.
     """
     if shown:
-        dtype.__numpy_dtype__ = property(lambda self: self.np)  # type: ignore[attr-defined]
+        dtype.__numpy_dtype__ = property(lambda self: self.np)
     elif hasattr(dtype, "__numpy_dtype__"):
         del dtype.__numpy_dtype__
 

@@ -301,7 +301,8 @@ def of_lapack(matrices: Any) -> bool:
 
 def _of_lapack(eqn: Any) -> float:
     """Much: OpenBLAS's threads may wait for each other for 15 ms."""
-    matrices = [v.aval for v in (*eqn.invars, *eqn.outvars) if v.aval.ndim > 1]
+    dims = eqn.invars[0].aval.ndim  # what has fewer is no matrix: pivots, eigenvalues, singular values
+    matrices = [v.aval for v in (*eqn.invars, *eqn.outvars) if v.aval.ndim == dims]
     return 5000.0 if of_lapack(matrices) else 0.0
 
 

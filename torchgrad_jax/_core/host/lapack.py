@@ -1,7 +1,7 @@
 """Factorizations of matrices and what is solved with them, by LAPACK: for the table of `steps`.
 
 SciPy's functions are the ones that XLA calls, so that the results are the same; what a call of XLA's takes beside
-them, and OpenBLAS's threads, are left out. `choice.of_lapack` says up to which sides.
+them, and OpenBLAS's threads, are left out. `choice.of_lapack` says up to how many products.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def raw_key(statics: Sequence[Any], counts: tuple[int, ...]) -> tuple[Any, ...] 
 
 
 def _numbers_if_one_is(given: Sequence[Any]) -> Sequence[Any]:
-    """Take tensors that can be numbers for numbers, if one of the others is a number."""
+    """Make `(0, 2.0)` of `(0, tensor(2.0))`: beside a number, a tensor without dimensions stands for a number."""
     if all(v is None or isinstance(v, Tensor) for v in given) or not all(v is None or is_number(v) for v in given):
         return given
     return [None if v is None else as_number(v) for v in given]

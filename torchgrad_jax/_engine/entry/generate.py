@@ -366,7 +366,8 @@ def _known_lines(b: Binding, space: dict[str, Any], fallback: str, inplace: bool
     known = write_known if inplace else record.apply_known
     space.update(_raw_call=b.find, _sequences=(list, tuple), _known=known)
     leaves = counts = ""
-    lines = [f"    if {_mixed(b, space)}: return {fallback}"] if _may_be_mixed(b) else []
+    mixed = compared.CHECKING and _may_be_mixed(b)  # without a plan for these `_known` gives None
+    lines = [f"    if {_mixed(b, space)}: return {fallback}"] if mixed else []
     for p in b.dynamic:
         if p.kind in (reg.Arrays, reg.OptArrays):
             lines.append(f"    if {p.name}.__class__ not in _sequences: return {fallback}")
@@ -435,7 +436,7 @@ def _write_lines(
 
 
 def _may_be_mixed(b: Binding) -> bool:
-    """Whether the optional arguments are all numbers or all tensors, which `fallback` makes of them."""
+    """Whether a tensor beside a number stands for a number, as in `clamp(x, 0, tensor(2.))`: `fallback` sees to it."""
     return b.row.numbers.dtype is reg.NumberDtype.ALL_OR_NONE
 
 

@@ -1,12 +1,16 @@
 """Names around torch.jit and torch.fx that programs use, and names that packages import."""
 
 import importlib
+import subprocess
+import sys
+import warnings
 
 import pytest
 
 import torchgrad_jax as tg
 
 
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 def test_trace_module_runs_the_methods_that_are_named():
     ran = []
 
@@ -28,6 +32,41 @@ def test_trace_module_runs_the_methods_that_are_named():
         tg.jit.trace_module(lambda x: x, {})
     with pytest.raises(AttributeError, match="nope"):
         tg.jit.trace_module(m, {"nope": ()})
+
+
+def _double(x):
+    return x * 2
+
+
+USES_OF_SCRIPT = {
+    "script": lambda torch: torch.jit.script(_double),
+    "trace": lambda torch: torch.jit.trace(_double, torch.ones(2)),
+    "trace_method": lambda torch: torch.jit.trace_module(torch.nn.Linear(2, 2), {"forward": torch.ones(2, 2)}),
+    "freeze": lambda torch: torch.jit.freeze(torch.jit.script(torch.nn.Linear(2, 2).eval())),
+    "optimize_for_inference": lambda torch: torch.jit.optimize_for_inference(
+        torch.jit.script(torch.nn.Linear(2, 2).eval())
+    ),
+    "fork": lambda torch: torch.jit.fork(_double, torch.ones(2)),
+    "wait": lambda torch: torch.jit.wait(torch.jit.fork(_double, torch.ones(2))),
+    "script_method": lambda torch: torch.jit.script_method(_double),
+}
+
+
+@pytest.mark.parametrize("name", USES_OF_SCRIPT)
+def test_functions_of_script_say_that_they_are_deprecated(name, same):
+    def said(torch):
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            USES_OF_SCRIPT[name](torch)
+        return sorted({f"{w.category.__name__}: {w.message}" for w in seen if f"jit.{name}`" in str(w.message)})
+
+    same(said, name=name)
+
+
+def test_deprecations_of_script_are_hidden_as_those_of_pytorch_are():
+    code = "import torchgrad_jax as t; t.jit.script(lambda x: x)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "deprecated" not in done.stderr
 
 
 def test_assert_is_recorded():

@@ -16,6 +16,16 @@ from .._engine.memory.tensor import Tensor
 Attribute = tuple
 
 
+def _say_deprecated(name: str, advice: str) -> None:
+    """Warn as torch does when a function of TorchScript is called."""
+    warn.of_deprecation(f"`torch.jit.{name}` is deprecated. {advice}")
+
+
+_COMPILE = "Please use `torch.compile` instead."
+_COMPILE_OR_EXPORT = "Please switch to `torch.compile` or `torch.export`."
+_EXPORT = "Please switch to `torch.export`."
+
+
 class ScriptFunction:
     """A function that was scripted or traced: it runs in Python, and there is no graph of it to look at."""
 
@@ -70,6 +80,7 @@ def script(
     Differs from torch: nothing is compiled, what TorchScript would refuse is not noticed, and an int that is passed
     for a float stays one. Use torch.compile for speed.
     """
+    _say_deprecated("script", _COMPILE_OR_EXPORT)
     return ScriptFunction(obj) if builtins.isinstance(obj, types.FunctionType) else obj
 
 
@@ -78,6 +89,7 @@ def trace(func: Any = None, example_inputs: Any = None, *args: Any, **kwargs: An
 
     Differs from torch: control flow is not frozen to the path that the example takes.
     """
+    _say_deprecated("trace", _COMPILE_OR_EXPORT)
     if func is None:
         raise TypeError("trace() needs a function or module")
     if example_inputs is not None:
@@ -95,6 +107,7 @@ def trace_module(mod: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
 
     Differs from torch: control flow is not frozen to the path that the examples take.
     """
+    _say_deprecated("trace_method", _COMPILE_OR_EXPORT)
     if not hasattr(mod, "named_parameters"):
         raise AttributeError("expected torch.nn.Module as the first argument")
     if not builtins.isinstance(inputs, dict):
@@ -113,10 +126,12 @@ def ignore(drop: Any = False, **kwargs: Any) -> Any:
     return drop if callable(drop) else lambda fn: fn
 
 
-def _unchanging(name: str, kind: str) -> Callable[[Any], Any]:
-    """A decorator of torch's whose argument stays as it is."""
+def _unchanging(name: str, kind: str, advice: str = "") -> Callable[[Any], Any]:
+    """A decorator of torch's whose argument stays as it is, and which warns if there is advice."""
 
     def decorator(fn: Any) -> Any:
+        if advice:
+            _say_deprecated(name, advice)
         return fn
 
     decorator.__name__ = decorator.__qualname__ = name
@@ -128,8 +143,8 @@ def _unchanging(name: str, kind: str) -> Callable[[Any], Any]:
 
 unused = _unchanging("unused", "function")
 export = _unchanging("export", "method")
-interface = _unchanging("interface", "class")
-script_method = _unchanging("script_method", "method")
+interface = _unchanging("interface", "class", _COMPILE)
+script_method = _unchanging("script_method", "method", _COMPILE_OR_EXPORT)
 script_if_tracing = _unchanging("script_if_tracing", "function")
 _script_if_tracing = script_if_tracing
 
@@ -149,6 +164,7 @@ def freeze(
 
     Differs from torch: there is no TorchScript; code runs in Python.
     """
+    _say_deprecated("freeze", _COMPILE)
     return mod
 
 
@@ -157,6 +173,7 @@ def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
 
     Differs from torch: there is no TorchScript; code runs in Python.
     """
+    _say_deprecated("optimize_for_inference", _COMPILE)
     return mod
 
 
@@ -174,11 +191,13 @@ def isinstance(obj: Any, target_type: Any) -> bool:
 
 def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The result of the function, which is called at once; `wait` hands it over."""
+    _say_deprecated("fork", _COMPILE)
     return func(*args, **kwargs)
 
 
 def wait(future: Any) -> Any:
     """The result of `fork`."""
+    _say_deprecated("wait", _COMPILE)
     return future
 
 
@@ -200,6 +219,7 @@ def save(m: Any, f: Any, _extra_files: Any = None) -> None:
     Raises:
         NotImplementedError: always.
     """
+    _say_deprecated("save", _EXPORT)
     raise NotImplementedError("torch.jit.save: torchgrad_jax has no TorchScript; use torch.save(m.state_dict(), f)")
 
 
@@ -209,6 +229,7 @@ def load(f: Any, map_location: Any = None, _extra_files: Any = None, _restore_sh
     Raises:
         NotImplementedError: always.
     """
+    _say_deprecated("load", _EXPORT)
     raise NotImplementedError("torch.jit.load: torchgrad_jax has no TorchScript")
 
 

@@ -51,6 +51,13 @@ def to_user(message: str, category: type[Warning] = UserWarning) -> None:
     warnings.warn_explicit(message, category, frame.f_code.co_filename, frame.f_lineno, module, known)
 
 
+def of_deprecation(message: str) -> None:
+    """Warn of a name that goes, where Python shows it: in tests and under `python -W default`, as PyTorch does."""
+    if getattr(_OF_THREAD, "refused", False):
+        raise Refused(message)
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+
+
 def set_warn_always(b: bool, /) -> None:
     """Return whether warnings that are given once per process are repeated each time."""
     if not isinstance(b, bool):

@@ -7,6 +7,7 @@ any(type(x) is set for x in parts_of([cache], lambda x: True))
 from __future__ import annotations
 
 import gc
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -18,6 +19,18 @@ def dict_of(x: Any) -> dict[str, Any] | None:
     except AttributeError:
         return None
     return held if type(held) is dict else None
+
+
+def kind_of(x: Any) -> Any:
+    """Return which container of Python's an object is, whatever its class adds; None for one that is none."""
+    return next((kind for kind in (dict, list, tuple, set, frozenset, deque) if issubclass(type(x), kind)), None)
+
+
+def items_of(x: Any) -> list[Any]:
+    """The items of a list, tuple, set or deque, or the values of a dict, whatever its class says of iterating."""
+    if issubclass(type(x), dict):
+        return list(dict.values(x))
+    return list(kind_of(x).__iter__(x))
 
 
 def parts_of(values: Iterable[Any], leads_on: Callable[[Any], bool]) -> Iterator[Any]:

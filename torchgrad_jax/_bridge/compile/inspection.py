@@ -12,6 +12,7 @@ import jax
 from ..._core.jax.kernel_files import compiled_without_files
 from ..._core.jax.own_kernels import PREFIX
 from ..._core.jax.target import compiled, like, lower
+from ..._core.python_objects import items_of
 from ..._core.state import MODES
 from ..._engine.memory.tensor import Tensor, placement_of
 from . import as_written
@@ -338,9 +339,9 @@ def _name(name: str, value: Any, found: dict[int, tuple[str, Tensor]], depth: in
         prefix = "" if name == "self" else f"{name}."
         for key, held in [*value.named_parameters(), *value.named_buffers()]:
             found.setdefault(id(held._st), (prefix + key, held))
-    elif depth and isinstance(value, list | tuple):
-        for i, held in enumerate(value):
+    elif depth and issubclass(type(value), list | tuple):
+        for i, held in enumerate(items_of(value)):
             _name(f"{name}[{i}]", held, found, depth - 1)
-    elif depth and isinstance(value, dict):
-        for key, held in value.items():
+    elif depth and issubclass(type(value), dict):
+        for key, held in dict.items(value):
             _name(f"{name}[{key!r}]", held, found, depth - 1)

@@ -19,6 +19,7 @@ import jax
 from ..._core.errors.messages import TRACED_IS_KEPT, users_place
 from ..._core.jax import running_transforms
 from ..._core.jax.abstract import is_abstract
+from ..._core.python_objects import items_of
 from .tensor import Storage, Tensor, held_by, kept_array
 
 _KEEPERS: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -46,7 +47,7 @@ class Watch:
             return
         self.keepers[id(keeper)] = keeper
         for held in _containers(vars(keeper)):
-            if any(traced_value(value) is not None for value in _values(held)):
+            if any(traced_value(value) is not None for value in items_of(held)):
                 self.passed_over[id(held)] = held
             else:
                 self.containers.append((held, held.copy()))
@@ -102,10 +103,6 @@ def made_inside(module: Any) -> None:
     _MADE_INSIDE[id(module)] = module
 
 
-def _values(held: Any) -> Any:
-    return held.values() if isinstance(held, dict) else held
-
-
 def _containers(whole: Any) -> list[Any]:
     """A dict or list, and those that are in it, at any depth."""
     found, seen, stack = [], set(), [whole]
@@ -114,7 +111,7 @@ def _containers(whole: Any) -> list[Any]:
         if id(held) not in seen:
             seen.add(id(held))
             found.append(held)
-            stack += [v for v in _values(held) if isinstance(v, dict | list)]
+            stack += [v for v in items_of(held) if issubclass(type(v), dict | list)]
     return found
 
 
@@ -123,8 +120,8 @@ def traced_value(value: Any) -> Any:
     if isinstance(value, Tensor):
         st = getattr(value._st, "whole", value._st)  # as it is: a detached tensor's storage would compute something
         value = held_by(st) if st.__class__ is Storage else kept_array(st)
-    if isinstance(value, tuple):
-        return next((t for t in map(traced_value, value) if t is not None), None)
+    if issubclass(type(value), tuple):
+        return next((t for t in map(traced_value, items_of(value)) if t is not None), None)
     return value if isinstance(value, jax.core.Tracer) and not is_abstract(value) else None
 
 

@@ -29,7 +29,7 @@ def put_plain_numbers(guards: PythonGuards) -> None:
         plain_items = [with_plain_numbers(v, watched) for v in items]
         replaced = [i for i, v in enumerate(items) if plain_items[i] is not v]
         if replaced:
-            guards.replaced += [Scalar(ListItems(fact.of), i, fact.given) for i in replaced]
+            guards.replaced += [Scalar(ListItems(fact.object), i, fact.given) for i in replaced]
             fact.fill(plain_items)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...._core.arrays import tree
+from ...._core.python_objects import items_of
 from ...._engine.graph.history import requires_grad_of
 from ...._engine.memory.kept_traces import made_at, traced_value
 from ...._engine.memory.strided import read
@@ -248,9 +249,9 @@ def _base(t: Tensor) -> Tensor | None:
 
 
 def _containers(x: Any) -> Iterator[Any]:
-    if isinstance(x, list | tuple | dict):
+    if issubclass(type(x), list | tuple | dict):
         yield x
-        for part in x.values() if isinstance(x, dict) else x:
+        for part in items_of(x):
             yield from _containers(part)
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from ...._core.arrays.python_numbers import form_of
 from ...._core.python_arrays import array_content, kept_results, refill
+from ...._core.python_objects import kind_of
 from ...._core.python_values import PLAIN_VALUES, are_same_values
 from ...._core.written_code import Names, compiled
 from .places import MISSING, ListItems, code_of_key, code_of_place, object_of, place_of
@@ -284,8 +285,9 @@ class Items(Fact):
 
     def fill(self, items: Sequence[Any]) -> None:
         """Put other items there."""
-        self.of.clear()
-        self.of.update(items) if isinstance(self.of, set) else self.of.extend(items)
+        kind = kind_of(self.object)
+        kind.clear(self.object)
+        (kind.update if kind is set else kind.extend)(self.object, items)
 
 
 class Keys(Items):

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from ...._core.arrays.python_numbers import Number, with_plain_numbers
 from ...._core.errors.messages import AsWritten
 from ...._core.python_arrays import kept_results, results_of
+from ...._core.python_objects import items_of
 from ...._core.python_values import looks_the_same
 from ...._core.state import MODES, SETTINGS
 from ...._engine.memory.tensor import Tensor
@@ -394,8 +395,8 @@ class PythonGuards(FactList):
             if id(value) in met:
                 self.met_again.add(id(value))
             met.add(id(value))
-            if isinstance(value, tuple):
-                values += value
+            if issubclass(type(value), tuple):
+                values += items_of(value)
         beside = [x for x in given if issubclass(type(x), Tensor)]
         gradients = [reads.gradients.get(id(x)) for x in (*self.reached_tensors.values(), *beside)]
         beside += [g for g in gradients if g is not None and id(g) not in reads.ages.young]
@@ -436,5 +437,5 @@ def _is_unwatched(key: Any) -> bool:
 def _is_followed(value: Any) -> bool:
     """Return whether a value was put in its place by the log of numbers, or may have been there before."""
     if issubclass(type(value), tuple | list):
-        return any(type(v) is Number for v in value)
+        return any(type(v) is Number for v in items_of(value))
     return type(value) in (Number, dict)

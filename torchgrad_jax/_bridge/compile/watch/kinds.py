@@ -32,7 +32,7 @@ from ...._core.errors.messages import AsWritten
 from ...._core.python_arrays import ARRAYS, array_content, objects_in, results_of
 from ...._core.python_classes import is_python_class
 from ...._core.python_code import CALLERS, OURS, USERS, is_of_user, is_ours, whose
-from ...._core.python_objects import dict_of
+from ...._core.python_objects import dict_of, items_of
 from ...._engine.memory.tensor import Tensor
 from .code_that_reads import LOOKERS, Code, code_of
 from .facts import Alive, Cached, Content
@@ -247,7 +247,7 @@ def containers_in(x: Any) -> Iterator[Any]:
     """A dict or list and those in it."""
     if issubclass(type(x), dict | list):
         yield x
-    for part in x.values() if issubclass(type(x), dict) else x if issubclass(type(x), list | tuple) else ():
+    for part in items_of(x) if issubclass(type(x), dict | list | tuple) else ():
         if issubclass(type(part), dict | list | tuple):
             yield from containers_in(part)
 
@@ -529,8 +529,7 @@ def container(r: Notes, x: Any, code: Code, placed: bool, named: bool) -> None:
     fixed = issubclass(type(x), tuple | frozenset)
     if not fixed:
         r.note_container(x)
-    items = [*dict.keys(x), *dict.values(x)] if issubclass(type(x), dict) else list(x)
-    for item in items:
+    for item in [*dict.keys(x), *items_of(x)] if issubclass(type(x), dict) else items_of(x):
         if fixed:
             r.lead(x, item)
         r.push(item, code, placed, named, False)

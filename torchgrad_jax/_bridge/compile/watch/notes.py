@@ -20,6 +20,7 @@ from typing import Any
 
 from ...._core.arrays.python_numbers import Number
 from ...._core.errors.messages import AsWritten, NeedsPlainNumbers
+from ...._core.python_objects import items_of
 from ...._engine.memory.tensor import Tensor
 from .ages import Ages
 from .code_that_reads import LOOKERS, Code
@@ -176,7 +177,7 @@ class Notes:
         if owner is not None:
             self.only_state[id(x)] = owner
         if not isinstance(x, dict):
-            self.fact(Items(x, copy := list(x)))
+            self.fact(Items(holder_of(x), copy := items_of(x)))
             self._count += len(copy)
             for item in copy:
                 self.lead(x, item)

@@ -13,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from ...._core.python_objects import kind_of
+
 LOCKS = (type(threading.Lock()), type(threading.RLock()))
 MISSING = object()
 """Stands for what is not there."""
@@ -109,29 +111,47 @@ class Class(Attributes):
         return f"{name(self.of.__dict__)}[{code_of_key(name, key)}]"
 
 
-class ListItems(Attributes):
-    """Items of a list, looked at like the entries of a dict."""
+class Elements(Attributes):
+    """What is in a list, set or deque whose class may iterate in a way of its own."""
 
     __slots__ = ()
-    code = "{of}[{key}]"
+
+    def __iter__(self) -> Iterator[Any]:
+        return kind_of(self.of).__iter__(self.of)
+
+    def __len__(self) -> int:
+        return kind_of(self.of).__len__(self.of)
+
+
+class ListItems(Attributes):
+    """Items of a list or deque, looked at like the entries of a dict."""
+
+    __slots__ = ()
 
     def __getitem__(self, key: Any) -> Any:
-        return self.of[key]
+        return kind_of(self.of).__getitem__(self.of, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        kind = kind_of(self.of)
         # The function may have removed entries that are put back now.
-        self.of += [None] * (key + 1 - len(self.of))
-        self.of[key] = value
+        kind.extend(self.of, [None] * (key + 1 - len(self)))
+        kind.__setitem__(self.of, key, value)
 
     def __delitem__(self, key: Any) -> None:
-        del self.of[key]
+        kind_of(self.of).__delitem__(self.of, key)
 
     def __iter__(self) -> Iterator[int]:
         """The last one first, so that none moves when a later one is deleted."""
-        return reversed(range(len(self.of)))
+        return reversed(range(len(self)))
 
     def __len__(self) -> int:
-        return len(self.of)
+        return kind_of(self.of).__len__(self.of)
+
+    def as_code(self, name: Callable[[Any], str], key: Any) -> str:
+        """The item, looked up by Python's own class where the list's may look it up in another way."""
+        kind = kind_of(self.of)
+        of = name(self.of)
+        return f"{of}[{key}]" if type(self.of) is kind else f"{name(kind.__getitem__)}({of}, {key})"
 
 
 class OfThread(Attributes):
@@ -217,8 +237,11 @@ class Lock(Attributes):
 
 
 def holder_of(held: Any) -> Any:
-    """Return what a dict is looked at by: itself, unless its class may look entries up in a way of its own."""
-    return Entries(held) if isinstance(held, dict) and type(held) not in (dict, OrderedDict) else held
+    """Return what a container is looked at by: itself, unless its class may look into it in a way of its own."""
+    kind = kind_of(held)
+    if kind is None or type(held) in (kind, OrderedDict):
+        return held
+    return Entries(held) if kind is dict else Elements(held)
 
 
 def object_of(holder: Any) -> Any:

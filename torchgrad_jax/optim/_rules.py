@@ -266,12 +266,12 @@ def _partition(params: Any, grads: Any, states: States) -> list[Any] | None:
 
 def _by_size(metas: Sequence[Meta]) -> list[Any]:
     """The small ones, where they make one row, apart from the large ones: XLA compiles 10 ms for each that it meets."""
-    small = [i for i, m in enumerate(metas) if m.numel <= choice.LARGEST]
+    small = [i for i, m in enumerate(metas) if m.numel <= choice.SMALL]
     short = sum([metas[i].numel for i in small]) <= _IN_A_ROW
     as_at_once = MODES.run.at_once or MODES.run.uses.keeps_kernels
     if not (_MANY <= len(small) < len(metas) and short and metas[0].device.type == "cpu" and as_at_once):
         return [range(len(metas))]
-    return [small, [i for i, m in enumerate(metas) if m.numel > choice.LARGEST]]
+    return [small, [i for i, m in enumerate(metas) if m.numel > choice.SMALL]]
 
 
 def _place(p: Tensor) -> Any:
@@ -402,7 +402,7 @@ def _with_row(kernel: _Kernel, metas: Any, missing: Any) -> _Kernel:
     device = metas[0].device
     alike = len({m.dtype for m in metas}) == 1 and all(len(set(column)) == 1 for column in missing)
     plain = device.type == "cpu" and metas[0].dtype.np.kind == "f" and metas[0].dtype.itemsize >= 4
-    short = sum(m.numel for m in metas) <= _IN_A_ROW and all(m.numel <= choice.LARGEST for m in metas)
+    short = sum(m.numel for m in metas) <= _IN_A_ROW and all(m.numel <= choice.SMALL for m in metas)
     if len(metas) >= _MANY and alike and plain and short:
         kernel.run = _InOneRow(kernel, device, [m.shape for m in metas]).run
     return kernel

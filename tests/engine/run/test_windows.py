@@ -146,7 +146,7 @@ def test_programs_of_large_tensors_whose_kernels_are_joined(seed):
 def test_kernels_of_xla_start_as_one_program(ran, monkeypatch):
     monkeypatch.setattr(choice, "BLOCKS_END", choice.LARGEST)  # NumPy does none of it block by block
     torch.clear_caches()
-    x = torch.linspace(-1, 1, 50_000)
+    x = torch.linspace(-1, 1, 300_000)
     expected = exact(((x * 2).sin() + x).exp().tanh() * x)
     with eager("windows"):
         for _ in range(3):
@@ -244,7 +244,7 @@ def test_a_window_ends_after_so_many_steps_and_bytes(monkeypatch):
         for _ in range(35):
             x = x * 1.5
         assert causes() == [("it has 10 steps", 3)]
-        y = torch.ones(1 << 17) * 2
+        y = torch.ones(1 << 19) * 2
         y = y * 3
     assert ("its results take 1 MB", 1) in causes()
 
@@ -656,7 +656,7 @@ def test_synchronize_starts_what_was_put_off():
 
 
 def test_a_compiled_step_gets_no_memory_that_somebody_else_holds():
-    w = torch.zeros(50_000)
+    w = torch.zeros(300_000)
 
     @torch.compile
     def step():
@@ -664,7 +664,7 @@ def test_a_compiled_step_gets_no_memory_that_somebody_else_holds():
 
     with eager("windows"):
         for n in range(4):
-            w.copy_(torch.linspace(0, 1, 50_000) * n)
+            w.copy_(torch.linspace(0, 1, 300_000) * n)
             same, put_off = w.clone(), w * 2
             step()
             assert same[-1].item() == n

@@ -35,12 +35,15 @@ from . import blocks, products, reductions
 
 VARIABLE = "TORCHGRAD_JAX_EXECUTOR"
 
-LARGEST, OF_ROUNDS = 1 << 15, 1 << 19
+LARGEST, OF_ROUNDS = 1 << 18, 1 << 19
 """Elements that a step may read or write, and in a program with a loop, of which each round takes a part."""
+SMALL = 1 << 15
+"""Elements of a result, up to which a kernel may take longer than `LIMIT` if it stands for many kernels, or if there is
+code for it that was written by hand."""
 OF_THREADS = 1 << 22
 """Elements of an array from which on XLA's threads do even a single comparison sooner than NumPy."""
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-BLOCKS_END = 1 << (22 if CORES == 1 else 17)
+BLOCKS_END = 1 << (22 if CORES == 1 else 18)
 """Elements of an array up to which arithmetic goes block by block. NumPy has one thread, and XLA has one for each core:
 a product of 400,000 numbers takes NumPy 250 us, and XLA 300 with one thread and 150 with two."""
 LIMIT = 100.0
@@ -74,6 +77,8 @@ INNER = {
 
 _LOOKS = frozenset(("broadcast_in_dim", "squeeze", "reshape", "transpose", "rev", "slice", "split", "unstack"))
 """Primitives that touch no element: NumPy looks at the memory in another way."""
+_MOVES = frozenset(("concatenate", "stack", "pad", "copy"))
+"""Primitives that copy rows of elements."""
 _PICKS = frozenset(("gather", "dynamic_slice"))
 """Primitives that touch the elements that they give, and not all that they are given."""
 
@@ -118,19 +123,36 @@ def room(jaxpr: Any, limit: float, more: float = 1.0) -> Room:
 
     `more` says how many times as long it may take; it may be `OF_FORM`.
     """
-    steps = [*all_steps(jaxpr)]
-    return room_for(any(e.primitive.name == "scan" for e in steps), sum(map(saves, steps)), limit * more)
+    if only_moves(jaxpr):
+        limit, more = math.inf, 1.0
+    steps, elements = [*all_steps(jaxpr)], max([v.aval.size for v in jaxpr.outvars], default=0)
+    return room_for(any(e.primitive.name == "scan" for e in steps), sum(map(saves, steps)), limit * more, elements)
 
 
-def room_for(loops: bool, saved: float, limit: float) -> Room:
-    """What NumPy may do of a kernel with loops or without, which saves so many microseconds by its exceptions."""
+def room_for(loops: bool, saved: float, limit: float, elements: int) -> Room:
+    """What NumPy may do of a kernel.
+
+    Args:
+        loops: whether it has any.
+        saved: microseconds that it saves by its exceptions.
+        limit: microseconds that it may take; infinite if it may take any time.
+        elements: those of its largest result.
+    """
     if EXECUTOR == "numpy":
         return Room(math.inf, math.inf, loops)
+    if LIMIT < limit < math.inf and elements > SMALL:
+        limit = LIMIT
     if loops:
         return Room(OF_THREADS if limit == math.inf else OF_ROUNDS, max(limit, OF_LOOP), loops)
     if saved:
         return Room(math.inf, limit + saved, loops)
     return Room(OF_THREADS if limit == math.inf else LARGEST, limit, loops)
+
+
+def only_moves(jaxpr: Any) -> bool:
+    """Return whether a kernel only copies rows of elements, for which XLA takes one thread, and as long as NumPy."""
+    names = {e.primitive.name for e in all_steps(jaxpr) if any(v.aval.ndim for v in e.outvars)}
+    return not names.isdisjoint(_MOVES) and not names - _MOVES - _LOOKS - INNER.keys() and "transpose" not in names
 
 
 def is_possible() -> bool:
@@ -145,7 +167,7 @@ def goes_in_blocks(jaxpr: Any) -> bool:
 
 def is_for_blocks(elements: int) -> bool:
     """Return whether a kernel that gives so many elements goes block by block, if it can."""
-    return LARGEST < elements <= BLOCKS_END
+    return blocks.BLOCK < elements <= BLOCKS_END
 
 
 OF_BLOCKS = Room(BLOCKS_END, math.inf, loops=False, blocks=True)
@@ -270,8 +292,8 @@ def _along_rows(eqn: Any) -> bool:
     return axis == eqn.invars[0].aval.ndim - 1
 
 
-def _of_integers_along_rows(eqn: Any) -> bool:
-    return _along_rows(eqn) and eqn.invars[0].aval.dtype.kind in "iu"
+def _of_floats(eqn: Any) -> bool:
+    return bool(eqn.invars[0].aval.dtype.kind == "f")
 
 
 def _of_wide_rows(eqn: Any) -> bool:
@@ -341,7 +363,7 @@ EXCEPTIONS: dict[str, Callable[[Any], float]] = {
     "conv_general_dilated": _convolution,
     "cummax": _each(3.5, lambda eqn: _along_rows(eqn) or _of_wide_rows(eqn)),
     "cummin": _each(3.5, lambda eqn: _along_rows(eqn) or _of_wide_rows(eqn)),
-    "cumsum": _each(2.5, lambda eqn: _of_integers_along_rows(eqn) or _of_wide_rows(eqn)),
-    "cumprod": _each(2.5, lambda eqn: _of_integers_along_rows(eqn) or _of_wide_rows(eqn)),
+    "cumsum": _each(2.5, lambda eqn: _of_floats(eqn) or _along_rows(eqn) or _of_wide_rows(eqn)),
+    "cumprod": _each(2.5, lambda eqn: _of_floats(eqn) or _along_rows(eqn) or _of_wide_rows(eqn)),
 }
 """Microseconds that NumPy saves by a step, whatever its size, as measured for a million elements."""

@@ -518,6 +518,11 @@ class Maker:
             raise No
         return fn
 
+    def _lies_apart(self, name: str) -> bool:
+        """Return whether a value is one that was spread or transposed, which takes another shape by a copy."""
+        spread = name in self.compact and any(n != 1 for n in self.forms[name])
+        return spread or self.made.get(name, ("",))[0] == "transpose"
+
     def _note_price(self, eqn: Any, primitive: host_steps.Primitive) -> None:
         """Note what a step will cost for any sizes."""
         fixed = max([v.aval.size for v in choice.touching(eqn) if v.id is None], default=0)
@@ -530,7 +535,7 @@ class Maker:
         eqn = eqn._replace(params={})
 
         def work(now: Any) -> tuple[int, float]:
-            cost: Any = host_steps.STEPS[eqn.primitive.name].cost
+            cost: Any = primitive.cost
             return max([now.elements(v) for v in ids], default=fixed), cost(sized(now, eqn))
 
         self.work.append(work)
@@ -617,7 +622,8 @@ class Maker:
             return folded
         if eqn.primitive.name == "broadcast_in_dim":
             return [self._broadcast(eqn, *ins)]
-        fn = self._priced(eqn, primitive, fn)
+        copies = eqn.primitive.name == "reshape" and self._lies_apart(ins[0])
+        fn = self._priced(eqn, primitive._replace(cost=host_steps.cost_of_gathering) if copies else primitive, fn)
         known = [self._value(n) for n in ins]
         if primitive.knowing is not None:
             fn = primitive.knowing(eqn.params, *avals, known) or fn

@@ -15,7 +15,8 @@ def summed(params: Any, ins: Any, outs: Any) -> Step | None:
     axes, dt = params["axes"], ins[0].dtype
     if all(ins[0].shape[d] == 1 for d in axes):
         return Reshape(outs[0].shape)
-    return _sum_of_few(axes, ins[0], outs[0].shape) or (lambda x: np.add.reduce(x, axes, dtype=dt))
+    better = _sum_of_few(axes, ins[0], outs[0].shape) or _sum_of_many(axes, ins[0], outs[0].shape)
+    return better or (lambda x: np.add.reduce(x, axes, dtype=dt))
 
 
 def _sum_of_few(axes: Any, aval: Any, shape: Any) -> Step | None:
@@ -30,6 +31,29 @@ def _sum_of_few(axes: Any, aval: Any, shape: Any) -> Step | None:
     if before == 1 and n <= _FEW_SUMMED and aval.size <= _SUMMED:
         return lambda x: ones.dot(x.reshape(n, behind)).reshape(shape)
     return _one_by_one(np.add, cut, shape) if n <= _FEWEST and aval.size >= _SUMMED else None
+
+
+def _sum_of_many(axes: Any, aval: Any, shape: Any) -> Step | None:
+    """Sums of many rows in parts, so that few roundings add up: NumPy adds one row after the other to the sum."""
+    cut = _cut(axes, aval.shape)
+    if aval.dtype.kind not in "fc" or cut is None or cut[2] == 1 or cut[1] < 2 * _PART:
+        return None
+    before, n, behind = cut
+    parts = n // _PART
+    whole = parts * _PART
+
+    def add_up(x: Any) -> Any:
+        x = x.reshape(before, n, behind)
+        out = np.add.reduce(np.add.reduce(x[:, :whole].reshape(before, parts, _PART, behind), 2), 1)
+        if whole < n:
+            out += np.add.reduce(x[:, whole:], 1)
+        return out.reshape(shape)
+
+    return add_up
+
+
+_PART = 512
+"""Rows of such a part."""
 
 
 def _cut(axes: Any, shape: Any) -> tuple[int, int, int] | None:
@@ -142,16 +166,20 @@ def place_of(fn: Any) -> Callable[..., Step | None]:
 
 
 def running(fn: Any) -> Callable[..., Step | None]:
+    """A running sum or product, which is one of float64 that is rounded at each place, or a running extreme."""
+
     def make(params: Any, ins: Any, outs: Any) -> Step | None:
         axis, dt = params["axis"], ins[0].dtype
         if dt.kind not in "iuf":
             return None
+        rounds = dt == np.float32 and fn in (np.add, np.multiply)
+        within = np.dtype(np.float64) if rounds else dt
         if ins[0].size and in_wide_rows(ins[0].shape, axis):
-            return _row_by_row(fn, ins[0], axis, params["reverse"])
-        if params["reverse"]:
-            back = (*(slice(None),) * axis, slice(None, None, -1))
-            return lambda x: fn.accumulate(x[back], axis, dtype=dt)[back]
-        return lambda x: fn.accumulate(x, axis, dtype=dt)
+            return _row_by_row(fn, ins[0], axis, params["reverse"], within)
+        back = (*(slice(None),) * axis, slice(None, None, -1 if params["reverse"] else 1))
+        if rounds:
+            return lambda x: fn.accumulate(x[back], axis, dtype=within)[back].astype(dt)
+        return lambda x: fn.accumulate(x[back], axis, dtype=dt)[back]
 
     return make
 
@@ -164,19 +192,19 @@ def in_wide_rows(shape: Any, axis: int) -> bool:
 _WIDE = 512
 
 
-def _row_by_row(fn: Any, aval: Any, axis: int, reverse: bool) -> Step:
-    """Each row joined with the result of the row before."""
+def _row_by_row(fn: Any, aval: Any, axis: int, reverse: bool, within: Any) -> Step:
+    """Each row joined with the result of the row before, in the dtype `within`."""
     rows = range(aval.shape[axis])
     first, *others = reversed(rows) if reverse else rows
 
     def run(x: Any) -> Any:
-        found = np.empty(aval.shape, aval.dtype)
+        found = np.empty(aval.shape, within)
         x, out = np.moveaxis(x, axis, 0), np.moveaxis(found, axis, 0)
         before = out[first]
         before[...] = x[first]
         for i in others:
             before = fn(before, x[i], out=out[i])
-        return found
+        return found.astype(aval.dtype, copy=False)
 
     return run
 

@@ -112,6 +112,8 @@ class Code:
         self._code, self._formed, self._limit, self._space = text, formed, limit, maker.space
         self._in_blocks = in_blocks
         self._entries, self._work, self._loops = maker.all_entries(), maker.work, maker.loops
+        if choice.only_moves(maker.closed.jaxpr):
+            self._limit = math.inf
         given = [] if maker.source is None else maker.closed.jaxpr.outvars
         self._given = [v.id for v in given if not hasattr(v, "val")]
         self._alike = [(ids, fixed, [*prices.items()]) for (ids, fixed), prices in maker.alike.items()]
@@ -172,7 +174,7 @@ class Code:
 
     def _check(self, now: Any) -> None:
         """Raise `No` where these sizes are too much for NumPy."""
-        room = choice.room_for(self._loops, 0.0, self._limit)
+        room = choice.room_for(self._loops, 0.0, self._limit, self._elements(now))
         if self._elements(now) > room.largest:
             raise No
         for work in self._work:

@@ -467,10 +467,12 @@ def _table() -> dict[str, Primitive]:
         **{name: Primitive(make) for name, make in moves.items()},
         "pad": Primitive(_pad, knowing=_pad_with),
         "select_n": Primitive(_select, spreads=True, knowing=_select_with),
-        "convert_element_type": Primitive(_convert, spreads=True),
+        "convert_element_type": Primitive(_convert, spreads=True, cost=_cost_of_converting),
         **{name: Primitive(make, spreads=True) for name, make in arithmetic.items()},
         **{n: Primitive(host_curves.of_floats(fn), spreads=True, cost=host_curves.cost) for n, fn in curves.items()},
         **{name: Primitive(make, 0.4, 2) for name, make in whole.items()},
+        **{name: Primitive(whole[name], 1, 2) for name in ("reduce_prod", "argmax", "argmin")},
+        **{name: Primitive(whole[name], 4, 2) for name in ("cumsum", "cumprod", "cummax", "cummin")},
         "call_hi_primitive": Primitive(_frexp, 10),
         "erf": Primitive(host_curves.erf, cost=host_curves.erf_cost),
         "div": Primitive(_div, spreads=True, cost=_cost_of_division),
@@ -511,7 +513,19 @@ def cost_of_rounding(aval: Any) -> float:
 def _cost_of_division(eqn: Any) -> float:
     """Integers are divided one by one, and XLA fuses the long chains that this is part of, as it does with shifts."""
     aval = eqn.outvars[0].aval
-    return 0.5 + aval.size * (0.2e-3 if aval.dtype.kind == "f" else 50e-3)
+    each = 0.2 if eqn.primitive.name == "div" else 7.5
+    return 0.5 + aval.size * (each if aval.dtype.kind == "f" else 50) / 1000
+
+
+def cost_of_gathering(eqn: Any) -> float:
+    """A copy of elements that do not lie side by side."""
+    return price(0.5, 2, eqn.outvars[0].aval.size)
+
+
+def _cost_of_converting(eqn: Any) -> float:
+    """NumPy converts float16 one by one."""
+    aval, half = eqn.outvars[0].aval, any(v.aval.dtype == HALVES[0] for v in (*eqn.invars, *eqn.outvars))
+    return price(0.5, 2.5 if half else 0.2, aval.size)
 
 
 def loop(params: Any, body: Step, outs: Any) -> Step:

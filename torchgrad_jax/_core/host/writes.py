@@ -139,7 +139,7 @@ def _choosing(eqn: Any, ins: list[Any]) -> tuple[Callable[..., Step | None], lis
     (d,), shape, chosen = mask.along, eqn.outvars[0].aval.shape, sides[1] is new
 
     def make(avals: Any) -> Step | None:
-        if avals[0].size > choice.LARGEST or avals[0].dtype != np.bool_ or not _moved(avals[1].dtype):
+        if avals[0].size > choice.SMALL or avals[0].dtype != np.bool_ or not _moved(avals[1].dtype):
             return None
 
         def put(memory: Any, mask: Any, new: Any) -> None:
@@ -160,7 +160,7 @@ def _scattering(eqn: Any, given: Any) -> Step | None:
     """Put new elements at places into memory."""
     ins, joins = [v.aval for v in eqn.invars], indexing.SCATTERS[eqn.primitive.name]
     plain = _moved(ins[0].dtype) if joins is None else ins[0].dtype.kind in "iuf" and ins[0].dtype not in HALVES
-    if not plain or not 0 < ins[2].size <= choice.LARGEST or indexing.scatter(joins)(eqn.params, ins, None) is None:
+    if not plain or not 0 < ins[2].size <= choice.SMALL or indexing.scatter(joins)(eqn.params, ins, None) is None:
         return None
     return _of_rows(eqn.params, ins, joins) or _of_elements(eqn.params, ins, joins)
 

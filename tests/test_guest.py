@@ -61,7 +61,7 @@ IMPORT = "import torchgrad_jax as torch"
 USES = {
     "an import": IMPORT,
     "eager work": f"""{IMPORT}
-t = torch.randn(40_000, requires_grad=True)
+t = torch.randn(300_000, requires_grad=True)
 (torch.sin(t) * torch.lgamma(t.abs() + 1)).sum().backward()
 torch.nn.Linear(8, 3)(torch.randn(5, 8)).square().mean().backward()
 """,
@@ -310,8 +310,8 @@ note(jax.grad(jax.jit(whole))(row), jax.jit(jax.hessian(jax.jit(whole)))(row), j
 note(jax.lax.scan(lambda c, r: (c + whole(r), c), jnp.float32(0), jnp.ones((2, 3)))[0])
 note(jax.jit(interop.to_jax(lambda v: torch.linalg.svd(v.double())[1]))(jnp.eye(3)))
 note(jax.jit(interop.to_jax(lambda v: v.argmax(1)))(np.ones((2, 3))))
-note(*[jnp.sin(torch.ones(k, dtype=d)) for k in (3, 90_000)], jnp.asarray(torch.arange(3)))
-note(jnp.asarray(torch.arange(90_000)), jax.jit(jnp.sin)(torch.ones(3, dtype=d)))
+note(*[jnp.sin(torch.ones(k, dtype=d)) for k in (3, 300_000)], jnp.asarray(torch.arange(3)))
+note(jnp.asarray(torch.arange(300_000)), jax.jit(jnp.sin)(torch.ones(3, dtype=d)))
 note(jax.grad(lambda t: (t * t).sum())(torch.ones(3, dtype=d)))
 note(jax.lax.scan(lambda c, r: (c + r, c), torch.tensor(1), torch.arange(3))[0])
 key, dropout = jax.random.key(0), jax.jit(interop.to_jax(torch.nn.functional.dropout))

@@ -7,6 +7,8 @@ import pytest
 import torchgrad_jax as tg
 from torchgrad_jax.torch_version import TorchVersion
 
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+
 
 def test_versions_compare_as_versions():
     v = TorchVersion("2.13.0+torchgrad.jax")

@@ -24,7 +24,7 @@ for name in ("SGD", "AdamW"):
         loss.backward()
         made.step()
     losses[name] = loss.item()
-big = torch.ones(400, 400).to("cpu") * 2  # too large to stay with NumPy
+big = torch.ones(600, 600).to("cpu") * 2  # too large to stay with NumPy
 half = torch.zeros(3, dtype=torch.bfloat16)
 step = torch.compile(lambda x: (x @ x).sum())
 where = {d.process_index for t in (big @ big, half) for d in jax.numpy.asarray(read(t)).devices()}

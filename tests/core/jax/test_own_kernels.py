@@ -11,7 +11,7 @@ import torchgrad_jax as torch
 from torchgrad_jax import interop
 from torchgrad_jax._core.jax import own_kernels
 
-X = np.linspace(-40, 40, 40_000, dtype=np.float32)
+X = np.linspace(-40, 40, 400_000, dtype=np.float32)
 """So many elements that XLA has the eager operator, too, and not NumPy."""
 CURVES: dict[str, tuple[Any, Any]] = {
     "sin": (torch.sin, jnp.sin),
@@ -28,7 +28,7 @@ WAYS: dict[str, Any] = {
     "compiled": lambda fn: lambda x: torch.compile(fn)(torch.from_numpy(x)).numpy(),
     "under jit": lambda fn: jax.jit(interop.to_jax(fn)),
     "under checkpoint": lambda fn: jax.jit(jax.checkpoint(interop.to_jax(fn))),
-    "under vmap": lambda fn: lambda x: jax.jit(jax.vmap(interop.to_jax(fn)))(x.reshape(100, 400)).reshape(-1),
+    "under vmap": lambda fn: lambda x: jax.jit(jax.vmap(interop.to_jax(fn)))(x.reshape(1_000, 400)).reshape(-1),
     "in a scan": lambda fn: (
         lambda x: jax.jit(lambda x: jax.lax.scan(lambda c, a: (c, interop.to_jax(fn)(a)), 0, x))(np.stack([x, x]))[1][0]
     ),

@@ -518,7 +518,7 @@ class Maker:
             raise No
         return fn
 
-    def _lies_apart(self, name: str) -> bool:
+    def _is_scattered(self, name: str) -> bool:
         """Return whether a value is one that was spread or transposed, which takes another shape by a copy."""
         spread = name in self.compact and any(n != 1 for n in self.forms[name])
         return spread or self.made.get(name, ("",))[0] == "transpose"
@@ -622,7 +622,7 @@ class Maker:
             return folded
         if eqn.primitive.name == "broadcast_in_dim":
             return [self._broadcast(eqn, *ins)]
-        copies = eqn.primitive.name == "reshape" and self._lies_apart(ins[0])
+        copies = eqn.primitive.name == "reshape" and self._is_scattered(ins[0])
         fn = self._priced(eqn, primitive._replace(cost=host_steps.cost_of_gathering) if copies else primitive, fn)
         known = [self._value(n) for n in ins]
         if primitive.knowing is not None:

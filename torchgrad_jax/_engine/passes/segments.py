@@ -474,7 +474,7 @@ def _comes_again(key: Any) -> bool:
     return False
 
 
-NODE_COST, GRAPH_COST = 12, 12
+NODE_COST, GRAPH_COST = 4, 12
 """Compile times of one node's kernel, and of a segment beyond 1 per node, in units of a node."""
 
 

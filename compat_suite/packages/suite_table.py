@@ -82,7 +82,8 @@ SUITES = {
         Suite(
             "e3nn", "e3nn", "0.6.0", also="opt-einsum opt_einsum_fx",
             ignore=("cartesian_spherical", "tensor_product_test", "reduce_tensor", "wigner_test"),
-            note="Scripted code runs as Python here: wrong shapes raise what Python raises, and not torch.jit.Error.",
+            note="Scripted code runs as Python here: wrong shapes raise what Python raises, and not torch.jit.Error. "
+            "Four of its files are left out.",
         ),
         Suite(
             "einops", "einops", "0.8.2", tests=("einops/tests",), also="parameterized", path=(),
@@ -202,7 +203,6 @@ SUITES = {
         ),
         Suite(
             "ptwt", "ptwt", "6c3b62c1fe02", repository="v0lta/PyTorch-Wavelet-Toolbox", path=("src", "."),
-            note="Some tests want `torch.jit.trace` to warn; here it does not.",
             also="pywavelets more-itertools scipy", install=False,
         ),
         Suite(

@@ -115,7 +115,7 @@ def outcomes(path: Path, source: Path, suite: Suite, site: Path, *args: str) -> 
         command = [
             sys.executable, "-m", "pytest", "-q", "-W", "ignore", "-p", "no:cacheprovider", "-p", "no:xdist",
             f"--junitxml={report}", "-o", "addopts=", *_own_settings(source),
-            *args, *(DOCTESTS if suite.doctests else ()), *suite.args,
+            *args, "-p", "compat_suite.packages.seeded", *(DOCTESTS if suite.doctests else ()), *suite.args,
             str(path.relative_to(source)),
         ]  # fmt: skip
         try:

@@ -1,4 +1,4 @@
-"""``python -m benchmarks new_sizes [--large]``: operators on new shapes, forward and backward, beside torch."""
+"""``python -m benchmarks new_sizes [--middle | --large]``: operators on new shapes, beside torch."""
 
 from __future__ import annotations
 
@@ -24,6 +24,13 @@ FIRST = Size("first", rows=5, columns=6, side=5, order=4, batch=2, channels=2, i
 NEW = tuple(
     Size(f"new {k}", rows=7 + k, columns=9 + 2 * k, side=6 + k, order=5 + k, batch=3 + k, channels=2, image=10 + 2 * k)
     for k in range(4)
+)
+FIRST_MIDDLE = Size("first", rows=280, columns=300, side=180, order=40, batch=4, channels=8, image=50)
+NEW_MIDDLE = tuple(
+    Size(
+        f"new {k}", rows=310 + 9 * k, columns=320 + 6 * k, side=200 + k, order=48 + k, batch=4, channels=8, image=56 + k
+    )
+    for k in range(2)
 )
 FIRST_LARGE = Size("first", rows=900, columns=1100, side=480, order=120, batch=7, channels=16, image=60)
 NEW_LARGE = tuple(
@@ -58,6 +65,7 @@ def main(arguments: list[str]) -> int:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks new_sizes", description=__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME", help="operators whose name contains this")
+    parser.add_argument("--middle", action="store_true", help="tensors of a hundred thousand elements")
     parser.add_argument("--large", action="store_true", help="tensors of a million elements")
     args = parser.parse_args(arguments)
     os.environ["TORCHGRAD_JAX_CACHE"] = "0"  # a size that was compiled in an earlier run is not new
@@ -69,24 +77,25 @@ def main(arguments: list[str]) -> int:
     import torchgrad_jax
 
     torch.set_num_threads(1)
+    sizes = (FIRST_LARGE, NEW_LARGE) if args.large else (FIRST_MIDDLE, NEW_MIDDLE) if args.middle else (FIRST, NEW)
     measured = []
     for row in ROWS:
         if args.only is None or any(part in row.name for part in args.only):
             print(f"  {row.name} ...".ljust(60), end="\r", file=sys.stderr, flush=True)
-            measured.append(measure(row, torchgrad_jax, torch, args.large))
+            measured.append(measure(row, torchgrad_jax, torch, sizes))
     print(" " * 60, end="\r", file=sys.stderr)
     print(table(measured))
     return 0
 
 
-def measure(row: Row, ours: Any, torch: Any, large: bool) -> Measured:
-    """One operator, with nothing in the caches that it made before."""
+def measure(row: Row, ours: Any, torch: Any, sizes: tuple[Size, Sequence[Size]]) -> Measured:
+    """One operator at a first size and at others, with nothing in the caches that it made before."""
+    first_size, new_sizes = sizes
     ours.clear_caches()
     _milliseconds(row, torch, SIZES["tiny"])
-    sizes = NEW_LARGE if large else NEW
-    first = _milliseconds(row, ours, FIRST_LARGE if large else FIRST)
-    new = min(_milliseconds(row, ours, size) for size in sizes)
-    return Measured(row.name, first, new, min(_milliseconds(row, torch, size) for size in sizes))
+    first = _milliseconds(row, ours, first_size)
+    new = min(_milliseconds(row, ours, size) for size in new_sizes)
+    return Measured(row.name, first, new, min(_milliseconds(row, torch, size) for size in new_sizes))
 
 
 def _milliseconds(row: Row, t: Any, size: Size) -> float:

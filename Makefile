@@ -12,7 +12,7 @@ ORACLE ?= auto
 N      ?= 1000
 # Tests that take so many seconds of a core in all: the short ones always, the others in turn, by the day of the commit.
 # 0 runs all of them, as `make conformance` does.
-BUDGET ?= 300
+BUDGET ?= 240
 # More arguments for pytest, for example: make test PYTEST="-k views -x"
 PYTEST ?=
 

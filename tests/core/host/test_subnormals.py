@@ -142,7 +142,7 @@ IN_BLOCKS = {
 
 def kept_by(dtype, half, name=""):
     """Whether the numbers of a dtype are kept by what computes with so many: by NumPy, or as `float32` by XLA."""
-    in_numpy = name == "cumsum" or (dtype != "bfloat16" and name in IN_BLOCKS)
+    in_numpy = name in ("cumsum", "pad_number") or (dtype != "bfloat16" and name in IN_BLOCKS)
     return dtype == "float16" or in_numpy or (half == HALF and (name, dtype) != SUMMED_BY_XLA)
 
 
